@@ -2,9 +2,10 @@
 #ifndef CKPT_WHY_H
 #define CKPT_WHY_H
 
-#include <ckpt/error.h>
+#include <ckpt/model.h>
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -87,6 +88,35 @@ struct ckpt_why_report {
 CKPT_API int ckpt_why(const char *path, const struct ckpt_why_options *options,
 		      int (*found)(void *ctx, const struct ckpt_cause *cause), void *ctx,
 		      struct ckpt_why_report *report, struct ckpt_error *err);
+
+/* What a plain model needs of a checkpoint. Strings are escaped, and valid during the call. */
+struct ckpt_plain_model {
+	size_t size;
+	const char *name; /* of the state dict with the most tensors; "" for the root */
+	/* of a file of Lightning, what the names begin with behind wrappers: "model."; NULL: nothing */
+	const char *attribute;
+	/*
+	 * The edits after which a plain model takes it, as options of 'ckpt edit', quoted for a shell:
+	 * "--extract model --strip-prefix module."; "": it takes it as it is.
+	 */
+	const char *options;
+	bool nested;	   /* it is an entry of the root, beside other things or alone */
+	bool wrapped;	   /* keys have prefixes of wrappers: "module." */
+	bool all_wrappers; /* OPTIONS strip all of them, whatever was stripped before */
+	uint8_t reserved[5];
+};
+
+/*
+ * What has to be done to MODEL before load_state_dict() of a plain model takes its weights? It is what
+ * ckpt_why() advises. Reads no bytes of tensors. FOUND is called once; or not at all if the state dict
+ * with the most tensors is neither the root nor an entry of it, if there is none, or if two names
+ * would become one.
+ *
+ * Returns 0; a negative status of FOUND; CKPT_E_NOMEM.
+ */
+CKPT_API int ckpt_why_plain(const struct ckpt_model *model,
+			    int (*found)(void *ctx, const struct ckpt_plain_model *plain), void *ctx,
+			    struct ckpt_error *err);
 
 #ifdef __cplusplus
 }

@@ -185,7 +185,7 @@ static int note_root(void *ctx, const struct ckpt_item *item)
 	return 0;
 }
 
-static int list_dicts(struct ckpt_why *w, struct ckpt_error *err)
+int ckpt_facts_list_dicts(struct ckpt_why *w, struct ckpt_error *err)
 {
 	struct dict_search l = { .w = w };
 	int rc = ckpt_state_dict_finder_init(&l.finder, w->facts.model, err);
@@ -219,7 +219,7 @@ int ckpt_facts_read(struct ckpt_why *w, const char *path, struct ckpt_error *err
 	f->file = (struct ckpt_file_info)CKPT_FILE_INFO_INIT;
 	rc = ckpt_file_get(f->model, &f->file);
 	w->report.opened = true;
-	return rc == 0 ? list_dicts(w, err) : rc;
+	return rc == 0 ? ckpt_facts_list_dicts(w, err) : rc;
 }
 
 void ckpt_facts_clear(struct ckpt_facts *f)

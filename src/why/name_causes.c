@@ -300,6 +300,30 @@ bool ckpt_why_check_nested(struct ckpt_why *w, const struct ckpt_match *match)
 	return true;
 }
 
+bool ckpt_why_find_plain(struct ckpt_why *w, struct ckpt_plain_model *plain)
+{
+	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
+	struct ckpt_why_steps steps;
+	struct name_counts c;
+	const char *attribute, *text;
+	bool nested = dict && is_nested(w, dict);
+
+	if (!dict || (*dict->name && !nested))
+		return false;
+	count_names(w, dict, &c);
+	attribute = make_steps(w, dict, &c, nested, &steps);
+	if (would_clash(w, &steps, &text))
+		return false;
+	plain->name = ckpt_why_show(w, dict->name);
+	plain->attribute = attribute ? ckpt_why_show(w, attribute) : NULL;
+	plain->options = ckpt_why_steps_options(w, &steps);
+	plain->options += *plain->options == ' ';
+	plain->nested = nested;
+	plain->wrapped = (c.front | c.inside) != 0;
+	plain->all_wrappers = steps.wrappers != NULL;
+	return w->failed == 0;
+}
+
 bool ckpt_why_check_module(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	const struct ckpt_facts *f = &w->facts;

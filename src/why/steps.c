@@ -40,6 +40,29 @@ static void print_one_edit(struct ckpt_why *w, const struct ckpt_why_steps *s)
 		ckpt_why_command(w, "ckpt add-prefix %s %s %s", ckpt_why_quote(w, s->add), in, out);
 }
 
+const char *ckpt_why_steps_options(struct ckpt_why *w, const struct ckpt_why_steps *s)
+{
+	const char *line = "";
+
+	if (s->extract)
+		line = add_option(w, line, "--extract ", s->extract);
+	if (s->drop)
+		line = ckpt_why_print(w, "%s%s", line, s->drop);
+	if (s->wrappers)
+		line = ckpt_why_print(w, "%s --strip-wrappers", line);
+	if (s->keep)
+		line = add_option(w, line, "--keep ", s->keep);
+	for (uint32_t i = 0; i < s->strip_count; i++)
+		line = add_option(w, line, "--strip-prefix ", s->strip[i]);
+	for (uint32_t i = 0; i < s->inside_count; i++)
+		line = add_option(w, line, "--rename ", strip_anywhere(w, s->inside[i]));
+	if (s->add)
+		line = add_option(w, line, "--add-prefix ", s->add);
+	for (uint32_t i = 0; i < s->rename_count; i++)
+		line = add_option(w, line, "--rename ", s->rename[i]);
+	return line;
+}
+
 static void print_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
 {
 	uint32_t others = !!s->extract + !!s->drop + !!s->wrappers + !!s->keep + s->strip_count +
@@ -57,24 +80,8 @@ static void print_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
 		ckpt_why_command(w, "%s %s %s", line, ckpt_why_in(w), ckpt_why_out(w));
 		return;
 	}
-	line = ckpt_why_print(w, "ckpt edit %s %s", ckpt_why_in(w), ckpt_why_out(w));
-	if (s->extract)
-		line = add_option(w, line, "--extract ", s->extract);
-	if (s->drop)
-		line = ckpt_why_print(w, "%s%s", line, s->drop);
-	if (s->wrappers)
-		line = ckpt_why_print(w, "%s --strip-wrappers", line);
-	if (s->keep)
-		line = add_option(w, line, "--keep ", s->keep);
-	for (uint32_t i = 0; i < s->strip_count; i++)
-		line = add_option(w, line, "--strip-prefix ", s->strip[i]);
-	for (uint32_t i = 0; i < s->inside_count; i++)
-		line = add_option(w, line, "--rename ", strip_anywhere(w, s->inside[i]));
-	if (s->add)
-		line = add_option(w, line, "--add-prefix ", s->add);
-	for (uint32_t i = 0; i < s->rename_count; i++)
-		line = add_option(w, line, "--rename ", s->rename[i]);
-	ckpt_why_command(w, "%s", line);
+	ckpt_why_command(w, "ckpt edit %s %s%s", ckpt_why_in(w), ckpt_why_out(w),
+			 ckpt_why_steps_options(w, s));
 }
 
 void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *steps)

@@ -91,3 +91,25 @@ int ckpt_why(const char *path, const struct ckpt_why_options *options,
 	ckpt_arena_free(w.arena);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
+
+int ckpt_why_plain(const struct ckpt_model *model,
+		   int (*found)(void *ctx, const struct ckpt_plain_model *plain), void *ctx,
+		   struct ckpt_error *err)
+{
+	struct ckpt_plain_model plain = { .size = sizeof(plain) };
+	struct ckpt_why w = { .report = CKPT_WHY_REPORT_INIT };
+	int rc;
+
+	w.arena = ckpt_arena_new(BUDGET_BASE);
+	if (!w.arena)
+		return ckpt_fail_nomem(err);
+	w.facts.model = (struct ckpt_model *)model; /* nothing changes or closes it */
+	w.facts.root_type = "";
+	rc = ckpt_facts_list_dicts(&w, err);
+	if (rc == 0 && ckpt_why_find_plain(&w, &plain))
+		rc = found(ctx, &plain);
+	else if (rc == 0 && w.failed < 0)
+		rc = w.failed == CKPT_E_NOMEM ? ckpt_fail_nomem(err) : w.failed;
+	ckpt_arena_free(w.arena);
+	return rc;
+}

@@ -155,6 +155,8 @@ struct ckpt_why_steps {
 	bool guessed; /* from the order of the names: they alone do not say which is which */
 };
 void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *steps);
+/* All of them as options of 'ckpt edit', each behind a space. */
+const char *ckpt_why_steps_options(struct ckpt_why *w, const struct ckpt_why_steps *steps);
 
 /* ---- wrappers.c ---- */
 
@@ -169,6 +171,8 @@ const char *ckpt_why_prefix(struct ckpt_why *w, const char *prefix, bool saved);
 /* ---- facts.c ---- */
 
 int ckpt_facts_read(struct ckpt_why *w, const char *path, struct ckpt_error *err);
+/* Only the part about the model, which is open already. */
+int ckpt_facts_list_dicts(struct ckpt_why *w, struct ckpt_error *err);
 void ckpt_facts_clear(struct ckpt_facts *facts);
 
 /* The number of the entry KEY among the pairs of DICT, times two, or -1. */
@@ -201,6 +205,11 @@ ckpt_why_check ckpt_why_check_repacked;	 /* an archive that another tool zipped 
 ckpt_why_check ckpt_why_check_wrapped; /* keys have the prefix of a wrapper */
 ckpt_why_check ckpt_why_check_nested;  /* the weights are an entry of a larger dict */
 ckpt_why_check ckpt_why_check_module;  /* a module was saved whole */
+/*
+ * The edits that check_wrapped and check_nested advise, for ckpt_why_plain(). False: there is no
+ * state dict, or no edit does it.
+ */
+bool ckpt_why_find_plain(struct ckpt_why *w, struct ckpt_plain_model *plain);
 /* what else is in it (content_causes.c) */
 ckpt_why_check ckpt_why_check_devices;	/* tensors were on devices */
 ckpt_why_check ckpt_why_check_danger;	/* it runs code (object_causes.c) */
