@@ -11,6 +11,7 @@
 #include "convert.h"
 #include "json.h"
 #include "out_kind.h"
+#include "plain_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,20 +145,30 @@ static size_t steps_before(const struct convert_summary *s)
 	return count;
 }
 
+static bool is_numpy(void)
+{
+	return !strcmp(to, "npz") || !strcmp(to, "npy");
+}
+
+static bool is_weights(const struct ckpt_save_options *options)
+{
+	return !strcmp(options->format, "safetensors") || options->shard_size;
+}
+
 /* Make the model to write: the whole checkpoint, edited, or one state dict of it. */
 static int prepare(const struct ckpt_save_options *options, const char *in,
 		   struct ckpt_model **model, struct convert_summary *s)
 {
-	bool is_weights = !strcmp(options->format, "safetensors") || options->shard_size;
-	bool module_first = state_dict || is_program(*model) || (at && !is_weights);
-	size_t before = is_weights ? steps_before(s) : s->step_count;
+	bool weights = is_weights(options);
+	bool module_first = state_dict || is_program(*model) || (at && !weights);
+	size_t before = weights ? steps_before(s) : s->step_count;
 	int code = EXIT_FINE;
 
 	if (module_first)
 		code = take_state_dict(model, &s->taken);
 	if (code == EXIT_FINE)
 		code = apply_steps(&edits, s->steps, before, in, model, s->reports);
-	if (code == EXIT_FINE && is_weights)
+	if (code == EXIT_FINE && weights)
 		code = convert_take_weights(model, module_first ? NULL : at, &s->weights);
 	if (code == EXIT_FINE)
 		code = apply_steps(&edits, s->steps + before, s->step_count - before, in, model,
@@ -171,11 +182,13 @@ static int save_and_report(struct ckpt_save_options *options, const struct ckpt_
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	const char *left = wrappers_left(model, s->steps, s->step_count);
-	int code = convert_save(options, model, in, out, &report);
+	int code;
 
+	plain_look(model, left);
+	code = convert_save(options, model, in, out, &report);
 	if (code == EXIT_FINE && !quiet) {
 		convert_print_summary(s, &report, dry_run, start);
-		note_wrappers(left);
+		plain_note(left);
 		note_losses(model);
 		if (report.shards)
 			convert_note_left_files(in);
@@ -193,6 +206,7 @@ static int convert(struct ckpt_save_options *options, const char *in, const char
 	struct convert_summary s = { .taken = CKPT_EDIT_REPORT_INIT,
 				     .weights = CKPT_EDIT_REPORT_INIT };
 	struct ckpt_model *model;
+	struct plain_job plain;
 	double start = seconds();
 	int code = EXIT_FINE;
 	bool copies = !chain.count && !state_dict && !at && !options->shard_size &&
@@ -204,6 +218,16 @@ static int convert(struct ckpt_save_options *options, const char *in, const char
 	s.reports = calloc(s.step_count + 1, sizeof(*s.reports));
 	if (!s.steps || !s.reports)
 		no_memory();
+	plain = (struct plain_job){ .in = in,
+				    .out = out,
+				    .force = force,
+				    .dry_run = dry_run,
+				    .steps = s.steps,
+				    .count = s.step_count,
+				    .converts = true,
+				    .takes_weights = is_weights(options) };
+	if (!is_numpy())
+		plain_begin(&plain, model);
 	code = prepare(options, in, &model, &s);
 	if (code == EXIT_FINE)
 		code = save_and_report(options, model, in, out, &s, start);
@@ -218,11 +242,6 @@ static int convert(struct ckpt_save_options *options, const char *in, const char
 static bool is_order(const char *text)
 {
 	return !text || !strcmp(text, "little") || !strcmp(text, "big");
-}
-
-static bool is_numpy(void)
-{
-	return !strcmp(to, "npz") || !strcmp(to, "npy");
 }
 
 /* "folder/" */
@@ -371,5 +390,6 @@ static int run_convert(int argc, char **argv)
 			(check_overflow ? CKPT_SAVE_CHECK_CASTS : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
+	plain_set_typed(argc, argv);
 	return convert(&options, argv[first], argv[first + 1]);
 }

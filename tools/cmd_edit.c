@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
+#include "plain_model.h"
 
 /* Several edits, one write. */
 
@@ -48,6 +49,7 @@ static int run_edits(int argc, char **argv)
 		return wrong_usage(&cmd_edit, "edit: no edit, wanted --strip-module, --drop ...");
 	if (check_chain(&cmd_edit, &chain) != EXIT_FINE)
 		return EXIT_USAGE;
+	plain_set_typed(argc, argv);
 	steps = make_steps(&chain, &count);
 	if (steps)
 		code = run_edit(&cmd_edit, &s, steps, count, &argv[first], argc - first);

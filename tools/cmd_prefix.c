@@ -234,7 +234,8 @@ const struct command cmd_strip_module = {
 	.summary = "remove the 'module.' that DistributedDataParallel puts before every key",
 	.details = STATE_DICTS,
 	.examples = "  ckpt strip-module ddp.pt plain.pt\n"
-		    "  ckpt strip-module --at model trainer.pt plain.pt\n",
+		    "  ckpt edit trainer.pt plain.pt --extract model --strip-module\n"
+		    "  ckpt strip-module --at model trainer.pt plain-trainer.pt\n",
 	.opts = strip_opts,
 	.least = 2,
 	.most = 2,

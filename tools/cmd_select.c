@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
+#include "plain_model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +67,14 @@ static int extract(const struct ckpt_model *in, const struct edit_step *step,
 static void hint_extract(const struct ckpt_model *in, const struct edit_step *step,
 			 const struct ckpt_error *err)
 {
-	if (err->status == CKPT_E_NOTFOUND)
+	const char *line;
+
+	if (err->status != CKPT_E_NOTFOUND)
+		return;
+	line = plain_line_instead();
+	if (line)
+		hint("for a plain model: %s", line);
+	else
 		hint_mapping_name(in, step->args.items[0]);
 }
 

@@ -14,6 +14,7 @@
 #include "json.h"
 #include "out_kind.h"
 #include "pipes.h"
+#include "plain_model.h"
 #include "words.h"
 
 #include <stdlib.h>
@@ -237,12 +238,13 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 	const char *left = wrappers_left(model, steps, count);
 	char size[16], time[32];
 
+	plain_look(model, left);
 	if (!out && !any_changed(reports, count) && !(s->free && dead)) {
 		if (one_of_many)
 			one_of_many->word = UNCHANGED;
 		if (!quiet)
 			printf("nothing to change, nothing was written\n");
-		note_wrappers(left);
+		plain_note(left);
 		return EXIT_FINE;
 	}
 	if (save(s, model, out, &saved, &err) < 0)
@@ -274,7 +276,7 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 	for (size_t i = 0; i < count; i++)
 		if (edit_changed(&reports[i]))
 			note_unused(&reports[i]);
-	note_wrappers(left);
+	plain_note(left);
 	note_losses(model);
 	return EXIT_FINE;
 }
@@ -301,7 +303,10 @@ static int report_nothing_to_do(const struct edit_settings *s, const struct ckpt
 		instead = "--if-present goes on without this step";
 	else if (s->in_place && !strcmp(instead, HINT_IF_PRESENT))
 		instead = "--if-present makes the exit code 0";
-	return report_nothing_done(step, count, in, why, instead);
+	report_nothing_done(step, count, in, why, instead);
+	if (plain_line_instead())
+		hint("for a plain model: %s", plain_line_instead());
+	return EXIT_NO;
 }
 
 static int report_unmatched(const char *pattern, const struct edit_step *step, size_t count,
@@ -475,6 +480,7 @@ static int edit_file(const struct edit_job *job, const char *in, const char *out
 	const struct edit_settings *s = job->s;
 	struct ckpt_edit_report *reports;
 	struct ckpt_model *model;
+	struct plain_job plain;
 	double start = seconds();
 	int code = refuse_names(in, "OUT");
 
@@ -492,6 +498,16 @@ static int edit_file(const struct edit_job *job, const char *in, const char *out
 	if (!reports)
 		no_memory();
 	code = check_output(s, model, in, out, job->steps, job->count);
+	plain = (struct plain_job){ .in = in,
+				    .out = out,
+				    .in_place = s->in_place,
+				    .force = s->force,
+				    .dry_run = s->dry_run,
+				    .one_file = out_format != NULL,
+				    .profile = s->profile,
+				    .steps = job->steps,
+				    .count = job->count };
+	plain_begin(&plain, model);
 	if (code == EXIT_FINE)
 		code = check_steps(model, in, job->steps, job->count);
 	if (code == EXIT_FINE)

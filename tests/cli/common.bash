@@ -31,9 +31,13 @@ teardown() {
 # ckpt ARGUMENTS...: $status, $output (stdout) and $stderr
 ckpt() { run --separate-stderr "$CKPT" "$@"; }
 
-# want STATUS STDERR: what the last ckpt has to have said, to the letter
+# want STATUS STDERR: what the last ckpt has to have said, to the letter. Without STDERR: nothing, but for the note that OUT is
+# no plain model yet, which many commands on these files print, and which plain_model.bats holds to the letter.
 want() {
 	local text=${2-}
+	if [ $# = 1 ] && [[ $stderr =~ ^"ckpt: note: "[^$'\n']*$'\n'"hint: for a plain model: "[^$'\n']*$ ]]; then
+		stderr=
+	fi
 	[ "$status" = "$1" ] && [ "$stderr" = "$text" ] && return 0
 	printf 'status %s, wanted %s\nstderr:\n%s\nwanted:\n%s\nstdout:\n%s\n' "$status" "$1" "$stderr" "$text" \
 		"$output" >&2

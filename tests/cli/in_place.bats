@@ -9,7 +9,8 @@ load common.bash
 	python3 -c 'import sys, zipfile; sys.exit(zipfile.ZipFile("ddp_trainer.pt").testzip() is not None)'
 	ckpt strip-module -i ddp_trainer.pt
 	want 1 "ckpt: ddp_trainer.pt: no key begins with 'module.', nothing was written
-hint: --if-present makes the exit code 0"
+hint: --if-present makes the exit code 0
+hint: for a plain model: ckpt edit -i ddp_trainer.pt --extract model"
 	cp ddp_trainer.pt before
 	ckpt strip-module -i --if-present ddp_trainer.pt; want 0
 	[ "$output" = "nothing to change, nothing was written" ]

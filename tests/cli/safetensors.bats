@@ -56,7 +56,7 @@ names() { "$CKPT" ls "$1" | sed '$d' | cut -d' ' -f1 | paste -sd' '; }
 hint: --if-present writes OUT unchanged instead, with exit code 0"
 	ckpt convert ddp_trainer.pt yes.safetensors --strip-prefix nope. --if-present
 	want 0 "ckpt: note: 14 of 14 keys begin with 'module.' still
-hint: 'ckpt strip-prefix --strip-wrappers IN OUT' takes all of them off; edit and convert have --strip-wrappers, too"
+hint: for a plain model: ckpt convert --strip-prefix nope. --if-present ddp_trainer.pt yes.safetensors -f --strip-prefix module."
 	want_files out.safetensors yes.safetensors
 }
 

@@ -312,7 +312,7 @@ b'
 		ckpt $command --ignore-damage bad.pt out
 		echo "$command: $status $stderr"
 		[ "$status" = 1 ]
-		[[ $stderr = "ckpt: bad.pt: ddp_model/data/6: its 2304 bytes have the checksum "*"; taken as it is" ]]
+		[[ $stderr = "ckpt: bad.pt: ddp_model/data/6: its 2304 bytes have the checksum "*"; taken as it is"* ]]
 		rm -r out
 	done
 	# what carries the recorded checksum carries the damage
@@ -341,7 +341,7 @@ b'
 		ckpt $command --ignore-damage sound out
 		echo "$command: $status $stderr"
 		[ "$status" = 1 ]
-		[[ $stderr = "ckpt: sound: archive/data/0: "*" have the checksum "*"; taken as it is" ]]
+		[[ $stderr = "ckpt: sound: archive/data/0: "*" have the checksum "*"; taken as it is"* ]]
 		rm -r out
 	done
 	ckpt merge sound out.pt; want 0

@@ -3,7 +3,7 @@
 # --strip-wrappers, and what is said where a wrapper is left. Real torch judges in tests/tasks/wrappers.py.
 load common.bash
 
-left="hint: 'ckpt strip-prefix --strip-wrappers IN OUT' takes all of them off; edit and convert have --strip-wrappers, too"
+left="hint: for a plain model: ckpt edit"
 
 # wrapped: mixed.pt has module._orig_mod., _orig_mod.module. and module. in front, and wrappers inside; plain.txt what it is without
 wrapped() {
@@ -65,7 +65,7 @@ hint: 'ckpt edit IN OUT --drop NAME --strip-wrappers' leaves one of them out fir
 	wrapped
 	ckpt strip-module mixed.pt a.pt
 	want 0 "ckpt: note: 6 of 14 keys begin with '_orig_mod.' still, 1 begins with '_forward_module.', 5 have 'module.' inside, 1 has '_fsdp_wrapped_module.' inside, 1 has '_checkpoint_wrapped_module.' inside
-$left"
+$left mixed.pt a.pt -f --strip-wrappers"
 	[[ $output = "8 keys renamed in the state dict, "* ]]
 	ckpt strip-module -n mixed.pt b.pt
 	[[ $status = 0 && $stderr = "ckpt: note: 6 of 14 keys begin with '_orig_mod.' still, "* ]]
@@ -76,7 +76,7 @@ $left"
 	[[ $status = 0 && $output = "nothing to change, "* && $stderr = "ckpt: note: 6 of 14 keys begin with '_orig_mod.' still, "* ]]
 	ckpt strip-prefix -i _orig_mod. a.pt
 	want 0 "ckpt: note: 5 of 14 keys begin with 'module.' still, 1 begins with '_forward_module.', 1 has '_orig_mod.' inside, 1 has '_fsdp_wrapped_module.' inside, 1 has '_checkpoint_wrapped_module.' inside
-$left"
+$left -i a.pt --strip-wrappers"
 	ckpt strip-prefix -i --strip-wrappers a.pt; want 0
 	"$CKPT" ls a.pt | cmp - plain.txt
 }
@@ -97,7 +97,8 @@ $left"
 @test "where there is nothing to strip, the wrapper that is there is named" {
 	ckpt strip-prefix _orig_mod. ddp_model.pt a.pt
 	want 1 "ckpt: ddp_model.pt: no key begins with '_orig_mod.', nothing was written
-hint: 14 of 14 keys begin with 'module.': 'ckpt strip-prefix --strip-wrappers' takes that off"
+hint: 14 of 14 keys begin with 'module.': 'ckpt strip-prefix --strip-wrappers' takes that off
+$left ddp_model.pt a.pt --strip-prefix module."
 	ckpt strip-prefix --strip-wrappers "$ddp/expected/ddp_model.pt" a.pt
 	want 1 "ckpt: $ddp/expected/ddp_model.pt: no key has 'module.', '_orig_mod.', '_forward_module.', '_fsdp_wrapped_module.' or '_checkpoint_wrapped_module.', nothing was written
 hint: --if-present writes OUT unchanged instead, with exit code 0"

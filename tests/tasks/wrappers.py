@@ -2,7 +2,8 @@
 """Names of wrappers: one command takes them off, and 'ckpt why' says one whose result a plain model loads.
 
 Each torch makes the files of wrappers_files.py and loads what ckpt makes of them: with --strip-wrappers of strip-prefix, edit and
-convert, in place, and by the line that 'ckpt why' prints of the file alone and of each message of torch.
+convert, in place, and by the line that 'ckpt why' prints of the file alone and of each message of torch. And where what a user would
+type first does not make a plain model, it prints the one line that does.
 CKPT, CKPT_PYTHON and CKPT_TEST_DIR as for tests/interop/run.py.
 """
 import json
@@ -22,6 +23,13 @@ def run(ckpt, work, arguments, text=""):
                           errors="replace", check=False)
 
 
+def notes(stderr):
+    """All but that the model is a part of the file, as was asked for."""
+    lines = stderr.splitlines()
+    return [line for i, line in enumerate(lines) if not (line.startswith("ckpt: note: the model is still under '") or
+                                                         i and lines[i - 1].startswith("ckpt: note: the model is still under '"))]
+
+
 def strip(ckpt, work, name, one):
     """[[FILE, NAME, ENTRY, NAMES]] to be loaded, and what is wrong already."""
     source, todo, wrong = "out/%s.pt" % name, [], []
@@ -31,7 +39,7 @@ def strip(ckpt, work, name, one):
                            ("out/%s-3.pt" % name, ["convert", source, "--strip-wrappers"]),
                            ("out/%s-i.pt" % name, ["strip-prefix", "-i", "--strip-wrappers"])):
         done = run(ckpt, work, arguments + [out])
-        if done.returncode or done.stderr:
+        if done.returncode or notes(done.stderr):
             wrong.append("%s: %s: %d %s" % (name, arguments, done.returncode, done.stderr))
         else:
             todo.append([out, name, one["entry"], one["names"]])
@@ -49,13 +57,37 @@ def why(ckpt, work, name, error, entry):
     words = shlex.split(lines[0])
     path = os.path.dirname(ckpt) + os.pathsep + os.environ["PATH"]
     done = subprocess.run(["sh", "-c", lines[0]], cwd=work, env=dict(os.environ, PATH=path), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, encoding="utf-8", check=False)
+                          stderr=subprocess.PIPE, encoding="utf-8", check=False)
     out = words[3] if words[1] == "edit" else words[-1]
-    if done.returncode or "note:" in done.stdout:
-        return [], ["%s: %s: %d %s" % (name, lines[0], done.returncode, done.stdout)]
+    if done.returncode or notes(done.stderr):
+        return [], ["%s: %s: %d %s" % (name, lines[0], done.returncode, done.stderr)]
     kept = "out/%s-why%d.pt" % (name, len(os.listdir(os.path.join(work, "out"))))
     os.rename(os.path.join(work, out), os.path.join(work, kept))
     return [[kept, name, entry, None, lines[0]]], []
+
+
+GUESSES = (["strip-module"], ["strip-prefix", "module."], ["strip-prefix", "model."], ["strip-prefix", "--strip-wrappers"],
+           ["extract", "model"], ["extract", "state_dict"], ["convert"], ["edit", "--strip-module"], ["convert", "--strip-module"])
+FOR_PLAIN = "hint: for a plain model: "
+
+
+def first_guess(ckpt, work, name):
+    """The same of a trainer's file, where a guess or the line that it prints makes a plain model: nothing else is left over."""
+    todo, wrong = [], []
+    path = os.path.dirname(ckpt) + os.pathsep + os.environ["PATH"]
+    for i, words in enumerate(GUESSES):
+        out = "out/%s-guess%d.pt" % (name, i)
+        done = run(ckpt, work, words + ["out/%s.pt" % name, out])
+        lines = [line[len(FOR_PLAIN):] for line in done.stderr.splitlines() if line.startswith(FOR_PLAIN)]
+        line = lines[0] if lines else ""
+        if lines:
+            done = subprocess.run(["sh", "-c", line], cwd=work, env=dict(os.environ, PATH=path), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, encoding="utf-8", check=False)
+        if len(lines) > 1 or done.returncode or done.stderr:
+            wrong.append("%s: %s: %s: %d %s" % (name, words, line, done.returncode, done.stderr))
+        else:
+            todo.append([out, name, None, None, "%s: %s" % (words, line)])
+    return todo, wrong
 
 
 def check_torch(ckpt, command, work):
@@ -68,6 +100,8 @@ def check_torch(ckpt, command, work):
         # --strip-wrappers takes the model's own "module", too; and an attribute of Lightning stays
         found = [strip(ckpt, work, name, one)] if not name.startswith(("own", "lightning")) else []
         found.append(why(ckpt, work, name, None, None))
+        if one["entry"] and not name.startswith("own"):
+            found.append(first_guess(ckpt, work, name))
         for error, entry in zip(one["errors"], [None, one["entry"]]):
             found.append(why(ckpt, work, name, error, entry))
         for files, what in found:
