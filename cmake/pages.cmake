@@ -30,6 +30,11 @@ file(MAKE_DIRECTORY ${TO}/man1)
 
 # The lines of 'ckpt help' that begin with two blanks are "  COMMAND  SUMMARY".
 run(overview help)
+string(REGEX MATCH "\nCommon tasks:\n(([^\n]+\n)+)" tasks "${overview}")
+roff(tasks "${CMAKE_MATCH_1}")
+if(NOT tasks)
+	message(FATAL_ERROR "'ckpt help' names no common tasks")
+endif()
 string(REPLACE ";" "," overview "${overview}")
 string(REGEX MATCHALL "\n  [a-z][a-z-]*  *[^\n]*" lines "${overview}")
 string(REGEX MATCH "^ckpt ([^:]*): ([^\n]*)" title "${overview}")

@@ -71,7 +71,7 @@ static void hint_extract(const struct ckpt_model *in, const struct edit_step *st
 
 	if (err->status != CKPT_E_NOTFOUND)
 		return;
-	line = plain_line_instead();
+	line = plain_line_instead(step);
 	if (line)
 		hint("for a plain model: %s", line);
 	else

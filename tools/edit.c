@@ -297,15 +297,16 @@ static int report_nothing_to_do(const struct edit_settings *s, const struct ckpt
 				const struct edit_step *step, size_t count, const char *in)
 {
 	char why[MOST_REASON] = "";
-	const char *instead = step->kind->why_nothing(model, step, why);
+	const char *instead = step->kind->why_nothing(model, step, why), *line;
 
 	if (count > 1)
 		instead = "--if-present goes on without this step";
 	else if (s->in_place && !strcmp(instead, HINT_IF_PRESENT))
 		instead = "--if-present makes the exit code 0";
 	report_nothing_done(step, count, in, why, instead);
-	if (plain_line_instead())
-		hint("for a plain model: %s", plain_line_instead());
+	line = plain_line_instead(step);
+	if (line)
+		hint("for a plain model: %s", line);
 	return EXIT_NO;
 }
 

@@ -72,6 +72,27 @@ static void put_help(const struct command *cmd, FILE *out)
 		fprintf(out, "\nExamples:\n%s", cmd->examples);
 }
 
+/*
+ * What is asked for most, where no summary says which command does it. A test runs all lines. Lines begin
+ * with a capital, since those of commands do not.
+ */
+static const char common_tasks[] =
+	"Common tasks:\n"
+	"  DDP trainer, to a plain model     ckpt edit IN OUT --extract model --strip-wrappers\n"
+	"  Lightning, to a plain model       ckpt edit IN OUT --extract state_dict --strip-prefix model.\n"
+	"  To the CPU, or to another GPU     ckpt remap --all cpu IN OUT\n"
+	"  For the hub: shards, in bfloat16  ckpt convert IN DIR --shard-size 5GB --cast bf16\n"
+	"  From the hub, to a file for DDP   ckpt convert DIR OUT --add-module\n"
+	"  Count parameters, in each block   ckpt info IN; ckpt ls --depth 2 IN\n"
+	"  Largest norms; NaN, infinity      ckpt stat --sort norm IN; ckpt stat --check-finite IN\n"
+	"  What training changed most        ckpt diff --depth 3 --sort rms A B\n"
+	"  Is a download whole? Save it      ckpt verify IN; ckpt repair IN OUT\n"
+	"  Which files are safe to load?     ckpt scan --strict --json IN...\n"
+	"  Drop the optimizer of many files  ckpt select -i --free --drop 'optimizer*' IN...\n"
+	"  Rename keys by a list of pairs    ckpt rename --map LIST IN OUT\n"
+	"  Print a slice; set a number       ckpt cat IN 'NAME[0:2]'; ckpt edit -i IN --set epoch=0\n"
+	"  Why so large? Why no load?        ckpt why IN\n";
+
 static void put_overview(const struct command *cmd, FILE *out)
 {
 	(void)cmd;
@@ -81,6 +102,7 @@ static void put_overview(const struct command *cmd, FILE *out)
 		ckpt_version());
 	for (const struct command *const *each = commands; *each; each++)
 		fprintf(out, "  %-14s %s\n", (*each)->name, (*each)->summary);
+	fprintf(out, "\n%s", common_tasks);
 	fprintf(out,
 		"\n'ckpt help COMMAND' tells more. Nothing in a checkpoint is ever executed.\n"
 		"IN may be '-', standard input; so may OUT of edits, average, merge and convert.\n"

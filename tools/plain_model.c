@@ -170,23 +170,25 @@ static bool covers_step(const struct edit_step *step)
 
 /* ---- the line ---- */
 
-/* Is typed[I] the one step of the command, "--strip-prefix" or "--strip-prefix=x"? *SKIP: its words. */
+/* Does typed[I] strip or extract, as "--strip-prefix" or "--strip-prefix=x"? *SKIP: its words. */
 static bool is_typed_step(int i, int *skip)
 {
-	const struct edit_step *step = &job->steps[0];
-	size_t len = strlen(step->kind->name);
 	const char *word = typed[i];
 
-	*skip = 1;
-	if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, step->kind->name, len) != 0)
-		return false;
-	if (word[len + 2] == '=')
-		return true;
-	*skip += step->args.count > 0;
-	return !word[len + 2];
+	for (size_t k = 0; k < job->count && !strncmp(word, "--", 2); k++) {
+		const struct edit_kind *kind = job->steps[k].kind;
+		size_t len = strlen(kind->name);
+
+		if ((!is_strip(kind) && kind != &kind_extract) || strncmp(word + 2, kind->name, len) != 0)
+			continue;
+		*skip = 1 + (!word[len + 2] && job->steps[k].args.count);
+		if (!word[len + 2] || word[len + 2] == '=')
+			return true;
+	}
+	return false;
 }
 
-/* What was typed, without the only step if WITHOUT. False: that is not possible. */
+/* What was typed, without what strips and extracts if WITHOUT. False: that is not possible. */
 static bool add_typed(bool without)
 {
 	bool found = !without;
@@ -228,7 +230,7 @@ static bool make_line(const char *options, bool all, bool written)
 	bool edited = job->in_place && written; /* then the steps are done */
 
 	line = (struct shell_line){ .len = 0 };
-	if (repeat && !add_typed(all && job->count == 1))
+	if (repeat && !add_typed(all && job->count))
 		return false;
 	if (!repeat) {
 		add_edit();
@@ -251,7 +253,7 @@ void plain_begin(const struct plain_job *of, const struct ckpt_model *model)
 	*note = '\0';
 	line = (struct shell_line){ .len = 0 };
 	source = (struct plan){ .found = false };
-	if (job && (job->converts || (job->count == 1 && wants_plain())))
+	if (job && (job->converts || wants_plain()))
 		make_plan(model, &source);
 }
 
@@ -268,14 +270,23 @@ static bool is_guess(const char *name)
 	return is_wrapper(name);
 }
 
-const char *plain_line_instead(void)
+/* Edits that mean the same wherever they stand among those that strip and extract. */
+static bool is_movable(const struct edit_kind *kind)
 {
-	const struct edit_step *step = job ? &job->steps[0] : NULL;
+	return kind == &kind_cast || kind == &kind_cast_all || kind == &kind_compact ||
+	       kind == &kind_remap || kind == &kind_remap_all || kind == &kind_sanitize;
+}
 
-	if (!job || job->count != 1 || !source.found || !*source.options)
+const char *plain_line_instead(const struct edit_step *step)
+{
+	if (!job || !source.found || !*source.options || (job->in_place && job->count > 1))
 		return NULL;
 	if (!is_strip(step->kind) && step->kind != &kind_extract)
 		return NULL;
+	for (size_t i = 0; i < job->count; i++)
+		if (!is_strip(job->steps[i].kind) && job->steps[i].kind != &kind_extract &&
+		    !is_movable(job->steps[i].kind))
+			return NULL;
 	if (step->args.count && !is_guess(step->args.items[0]))
 		return NULL;
 	return make_line(source.options, true, false) ? line.text : NULL;

@@ -26,8 +26,8 @@ void plain_set_typed(int argc, char **argv);
 /* Look at MODEL, which was opened as IN, before the first step. JOB has to stay. */
 void plain_begin(const struct plain_job *job, const struct ckpt_model *model);
 
-/* The line to type instead, if the only step does nothing, or fails; static. NULL: none is known. */
-const char *plain_line_instead(void);
+/* The line to type instead, if STEP does nothing, or fails; static. NULL: none is known. */
+const char *plain_line_instead(const struct edit_step *step);
 
 /*
  * Look at MODEL, the result, before it is saved, so that no memory means no output. LEFT: of

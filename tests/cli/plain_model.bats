@@ -87,6 +87,14 @@ $for_plain edit ddp_trainer.pt a.pt -f --extract model --strip-prefix module."
 $for_plain edit ddp_trainer.pt a.pt --extract model --strip-prefix module."
 	done
 	paste
+	ckpt edit ddp_trainer.pt b.pt --extract state_dict --strip-prefix=model. --cast bf16
+	want 2 "ckpt: ddp_trainer.pt: nothing is named 'state_dict'
+$for_plain edit --cast bf16 ddp_trainer.pt b.pt --extract model --strip-prefix module."
+	paste
+	rm b.pt
+	ckpt edit ddp_trainer.pt b.pt --extract state_dict --set epoch=0
+	want 2 "ckpt: ddp_trainer.pt: nothing is named 'state_dict'
+hint: there is 'model'; 'ckpt info' lists the rest"
 	ckpt extract state_dict ddp_model.pt b.pt
 	want 2 "ckpt: ddp_model.pt: nothing is named 'state_dict'
 $for_plain edit ddp_model.pt b.pt --strip-prefix module."
