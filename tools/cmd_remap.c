@@ -240,7 +240,7 @@ static int run_remap(int argc, char **argv)
 	}
 	maps = s.in_place ? count_maps(&argv[first], argc - first,
 				       count_before_dashes(before, argv, argc, first))
-			  : argc - first - 2;
+			  : argc - first - 2 + lacks_out(&cmd_remap, argc - first, &argv[first]);
 	free(before);
 	if (maps < 0)
 		return -1 - maps;

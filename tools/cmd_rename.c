@@ -142,7 +142,7 @@ static int run_rename(int argc, char **argv)
 		return wrong_usage(&cmd_rename, "rename: with --invert there is no IN and no OUT");
 	if (invert)
 		return print_inverse();
-	if (argc - first < (s.in_place ? 1 : 2))
+	if (argc - first < (s.in_place || s.dry_run ? 1 : 2))
 		return wrong_usage(&cmd_rename, "rename: too few operands, wanted IN OUT");
 	if (!expressions.count && !map_file)
 		return wrong_usage(&cmd_rename,

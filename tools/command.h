@@ -116,6 +116,9 @@ const char *other_word(const char *word);
  */
 int parse_options(const struct command *cmd, int argc, char **argv);
 
+/* A dry run of an edit needs no OUT: is none among the COUNT operands of CMD? After its options are parsed. */
+bool lacks_out(const struct command *cmd, int count, char *const *operands);
+
 /*
  * Set options that the command line did not give from variables: CKPT_BROADCAST_READERS=4. For
  * commands without lists and steps. Returns the exit code.

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char EDITED[] = "edited", WOULD_BE_EDITED[] = "would be edited",
 		  UNCHANGED[] = "unchanged";
@@ -476,12 +477,31 @@ struct edit_job {
 	size_t count;
 };
 
+/*
+ * A name that nothing has, for a dry run without OUT. It begins as that of IN does, since torch names the
+ * records of a file after it, and their names have a size, too. To be freed.
+ */
+static char *name_of_no_output(const char *in)
+{
+	const char *folder = getenv("TMPDIR"), *name = strrchr(in, '/'), *dot;
+	char *path;
+
+	name = name ? name + 1 : in;
+	dot = strrchr(name, '.');
+	if (asprintf(&path, "%s/%.*s.%ld", folder && *folder ? folder : "/tmp",
+		     dot && dot > name ? (int)(dot - name) : (int)strlen(name), name, (long)getpid()) < 0)
+		no_memory();
+	return path;
+}
+
+/* OUT NULL: there is none, and with -i none is needed. */
 static int edit_file(const struct edit_job *job, const char *in, const char *out)
 {
 	const struct edit_settings *s = job->s;
 	struct ckpt_edit_report *reports;
 	struct ckpt_model *model;
 	struct plain_job plain;
+	char *no_output = NULL;
 	double start = seconds();
 	int code = refuse_names(in, "OUT");
 
@@ -513,8 +533,11 @@ static int edit_file(const struct edit_job *job, const char *in, const char *out
 		code = check_steps(model, in, job->steps, job->count);
 	if (code == EXIT_FINE)
 		code = apply_steps(s, job->steps, job->count, in, &model, reports);
+	if (!out && !s->in_place)
+		out = no_output = name_of_no_output(in);
 	if (code == EXIT_FINE)
 		code = save_edited(s, model, job->steps, reports, job->count, out, start);
+	free(no_output);
 	free(reports);
 	ckpt_close(model);
 	if (code != EXIT_FINE) /* a signal that came too late to stop anything is not a failure */
@@ -549,5 +572,5 @@ int run_edit(const struct command *cmd, const struct edit_settings *s,
 	if (many_jobs)
 		return wrong_usage(cmd, "%s: --jobs is for --in-place, which takes many files",
 				   cmd->name);
-	return edit_file(&job, paths[0], paths[1]);
+	return edit_file(&job, paths[0], path_count > 1 ? paths[1] : NULL);
 }

@@ -50,7 +50,8 @@ extern struct str_list cast_only;
 			"hard-link a directory's files; a later save to IN or OUT ruins both"), \
 		IGNORE_DAMAGE_OPT, \
 		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
-		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
+		OPT_FLAG("dry-run", 'n', &(s).dry_run, \
+			 "say what would be done, write nothing; OUT may be left out"), \
 		OPT_STR("jobs", 'j', &many_jobs, "N", \
 			"with -i, edit N files at once, each by a process; default: 1"), \
 		SPOOL_OPT, \

@@ -295,6 +295,28 @@ static bool are_inputs(const struct command *cmd, int count, bool no_first, char
 	       (may_be_file(operands[count - 1]) && (!no_first || may_be_file(operands[0])));
 }
 
+static bool is_dry_run(const struct command *cmd)
+{
+	for (const struct opt *o = cmd->opts; o->kind; o++)
+		if (o->kind == OPT_KIND_FLAG && !strcmp(o->name, "dry-run"))
+			return *(const bool *)o->target;
+	return false;
+}
+
+bool lacks_out(const struct command *cmd, int count, char *const *operands)
+{
+	int words = cmd->no_first && *cmd->no_first ? 0 : 1;
+
+	if (!cmd->takes_many || (cmd->one_less && *cmd->one_less) || !is_dry_run(cmd))
+		return false;
+	if (strstr(cmd->operands, "...")) /* OLD=NEW */
+		return count == 1 || (count > 1 && strchr(operands[count - 2], '=') &&
+				      !may_be_file(operands[count - 2]));
+	for (const char *p = strchr(cmd->operands, ' '); p; p = strchr(p + 1, ' '))
+		words++;
+	return count == words - 1;
+}
+
 static int check_operands(const struct command *cmd, int count, char **operands)
 {
 	bool no_last = cmd->one_less && *cmd->one_less, no_first = cmd->no_first && *cmd->no_first;
@@ -302,6 +324,8 @@ static int check_operands(const struct command *cmd, int count, char **operands)
 	const char *wanted = cmd->operands + (no_first ? first + 1 : 0);
 
 	if (no_last && are_inputs(cmd, count, no_first, operands))
+		return 0;
+	if (lacks_out(cmd, count, operands))
 		return 0;
 	count += no_last + no_first;
 	if (count > cmd->most && cmd->most >= 0 && no_first)

@@ -48,12 +48,13 @@ static bool takes_pipe(const struct command *cmd)
 
 /*
  * The word of cmd->operands for operand I of COUNT, without brackets and dots: "IN" of "[IN...]".
- * Words that stand for several operands take those that the others leave.
+ * Words that stand for several operands take those that the others leave. NO_OUT: lacks_out().
  */
-static void operand_word(const struct command *cmd, int i, int count, char *word, size_t size)
+static void operand_word(const struct command *cmd, int i, int count, bool no_out, char *word, size_t size)
 {
 	const char *p = cmd->operands, *last = strrchr(p, ' ');
-	bool no_last = cmd->one_less && *cmd->one_less, no_first = cmd->no_first && *cmd->no_first;
+	bool no_last = no_out || (cmd->one_less && *cmd->one_less),
+	     no_first = cmd->no_first && *cmd->no_first;
 	int least = 0;
 
 	*word = '\0';
@@ -219,13 +220,14 @@ static int take_input(const struct command *cmd, int fd, char **operand)
 
 int take_pipes(const struct command *cmd, int count, char **operands)
 {
+	bool no_out = lacks_out(cmd, count, operands);
 	int code = EXIT_FINE;
 
 	for (int i = 0; i < count && code == EXIT_FINE && takes_pipe(cmd); i++) {
 		int fd = descriptor_of(operands[i], STANDARD_INPUT, STDIN_FILENO);
 		char word[32];
 
-		operand_word(cmd, i, count, word, sizeof(word));
+		operand_word(cmd, i, count, no_out, word, sizeof(word));
 		if (fd >= 0 && is_input(word))
 			code = take_input(cmd, fd, &operands[i]);
 	}

@@ -198,6 +198,8 @@ static bool add_typed(bool without)
 	for (int i = 0; i < typed_count; i++) {
 		if (!strcmp(typed[i], "--"))
 			return false;
+		if (job->dry_run && (!strcmp(typed[i], "-n") || !strcmp(typed[i], "--dry-run")))
+			continue;
 		if (without && i && is_typed_step(i, &skip)) {
 			found = true;
 			i += skip - 1;
@@ -207,6 +209,8 @@ static bool add_typed(bool without)
 			shell_add_word(&line, typed[i]);
 		}
 	}
+	if (!job->out) /* a dry run */
+		shell_add(&line, " OUT");
 	return found;
 }
 

@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# bats file_tags=edits
+# -n of an edit needs no OUT.
+load common.bash
+
+@test "a dry run of every edit goes without OUT, and says what it says with one" {
+	"$CKPT" remap -q --all cuda:0 ddp_trainer.pt cuda.pt
+	printf 'module.head.bias head.bias\n' >list
+	while read -r edit; do
+		for in in ddp_model.pt ddp_trainer.pt cuda.pt; do
+			eval "ckpt $edit -n $in"
+			without="$status $output $stderr"
+			eval "ckpt $edit -n $in ${in%.*}.x"
+			without=${without//.pt OUT/.pt ${in%.*}.x}
+			[ "$without" = "$status $output $stderr" ] || { echo "$edit $in: $without, not $status $output $stderr" >&2; return 1; }
+			[ -n "$output" ] || [ "$status" != 0 ]
+		done
+		echo "$edit: $without"
+	done <<-'END'
+		strip-module
+		add-module
+		strip-prefix module
+		strip-prefix --strip-wrappers
+		add-prefix net
+		rename -e s/module/net/
+		rename --map list
+		remap cuda:0=cpu
+		remap cuda:0=cpu cuda:1=cpu
+		remap --all cpu
+		cast bf16
+		compact --if-present
+		sanitize --if-present
+		extract model
+		select --drop optimizer
+		edit --strip-module --cast bf16
+	END
+	want_files cuda.pt list
+}
+
+@test "in every format, from a pipe, and where nothing can be written" {
+	"$CKPT" convert -q ddp_model.pt a.safetensors --strip-module
+	"$CKPT" convert -q --shard-size 2KB ddp_model.pt set
+	"$CKPT" split -q --ranks 2 ddp_model.pt dcp
+	"$CKPT" convert -q --to torch-legacy ddp_model.pt legacy.pt
+	for in in set dcp legacy.pt; do
+		ckpt strip-module -n $in; want 0 ""
+		[[ $output = "14 keys renamed in the state dict, "*" would be written (dry run)" ]]
+	done
+	ckpt add-module -n a.safetensors; want 0 ""
+	ckpt strip-module -n - <ddp_model.pt; want 0 ""
+	ckpt remap -n cpu=cuda:1 - <ddp_model.pt; want 0 ""
+	mkdir locked && cp ddp_model.pt locked && chmod 555 locked
+	ckpt strip-module -n locked/ddp_model.pt; want 0 ""
+	chmod 755 locked
+	want_files a.safetensors dcp legacy.pt locked set
+	[ "$(ls locked)" = ddp_model.pt ]
+}
+
+@test "without -n, and with a name too few, it is wrong usage still" {
+	ckpt strip-module ddp_model.pt; [ "$status" = 64 ]
+	ckpt strip-module -n; [ "$status" = 64 ]
+	ckpt strip-prefix -n module.; [ "$status" = 64 ]
+	ckpt cast -n bf16; [ "$status" = 64 ]
+	ckpt remap -n cuda:0=cpu; [ "$status" = 64 ]
+	ckpt rename -n -e s/a/b/; [ "$status" = 64 ]
+	want_files
+}
