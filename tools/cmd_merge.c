@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool force, no_sync, dry_run, int_keys, shards_only;
@@ -70,7 +71,9 @@ const struct command cmd_merge = {
 		"weights of the training, which stages 1 and 2 keep whole. Without ZeRO, OUT\n"
 		"holds that 'module'.\n\n"
 		"If OUT ends in .safetensors, it is a safetensors file with the only or largest\n"
-		"state dict, as 'ckpt convert' writes it; --only chooses before that.\n",
+		"state dict, as 'ckpt convert' writes it; --only chooses before that.\n\n"
+		"merge adds no LoRA adapter to its base. In Python, PEFT does:\n"
+		"PeftModel.from_pretrained(base, 'DIR').merge_and_unload().\n",
 	.examples = "  ckpt merge checkpoint-1000/ model.pt --only model\n"
 		    "  ckpt merge step-500/ all.pt --int-keys\n"
 		    "  ckpt merge checkpoint-500/ pytorch_model.bin\n",
@@ -199,11 +202,53 @@ static int merge(const char *in, const char *out, const char *format)
 	return finish_output(code);
 }
 
+/* Is PATH what PEFT saves of an adapter: a folder with adapter_config.json, or the weights in it? */
+static bool is_adapter(const char *path)
+{
+	static const char *const shards[] = { ".metadata", "adapter_model.safetensors.index.json",
+					      "adapter_model.bin.index.json",
+					      "model.safetensors.index.json" };
+	const char *name = strrchr(path, '/');
+	char text[4096];
+	int len = (int)strlen(path);
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return false;
+	name = name ? name + 1 : path;
+	if (!S_ISDIR(st.st_mode)) {
+		if (strncmp(name, "adapter_model.", 14) != 0)
+			return false;
+		len = (int)(name - path);
+	}
+	for (size_t i = 0; i < sizeof(shards) / sizeof(shards[0]); i++)
+		if (snprintf(text, sizeof(text), "%.*s%s%s", len, path, len ? "/" : "", shards[i]) >=
+			    (int)sizeof(text) ||
+		    access(text, F_OK) == 0)
+			return false;
+	snprintf(text, sizeof(text), "%.*s%sadapter_config.json", len, path, len ? "/" : "");
+	return access(text, F_OK) == 0;
+}
+
+static int refuse_adapter(const char *path)
+{
+	char shown[320];
+
+	complain("%s: this is an adapter (LoRA), which merge does not add to its base",
+		 ckpt_escape(shown, sizeof(shown), path, strlen(path)));
+	hint("in Python, PEFT does: PeftModel.from_pretrained(base, 'DIR').merge_and_unload()");
+	return EXIT_ERROR;
+}
+
 static int run_merge(int argc, char **argv)
 {
-	int first = parse_options(&cmd_merge, argc, argv), code;
+	int first, code;
 	const char *format;
 
+	for (int i = 1; i < argc; i++) /* with its base, there are more operands than merge takes */
+		if (is_adapter(argv[i]))
+			return refuse_adapter(argv[i]);
+	first = parse_options(&cmd_merge, argc, argv);
 	if (first < 0)
 		return -1 - first;
 	code = refuse_names(argv[first], "OUT");

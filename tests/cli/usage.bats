@@ -20,7 +20,12 @@ hint: 'ckpt average A B... OUT' writes the mean of checkpoints"
 	ckpt help inspect
 	want 64 "ckpt: unknown command 'inspect'
 hint: 'ckpt info FILE' shows what is in a file, 'ckpt ls FILE' its tensors, 'ckpt cat FILE NAME' one of them"
-	ckpt lora
+	for word in lora peft; do
+		ckpt $word base.pt adapter out.pt
+		want 64 "ckpt: unknown command '$word'
+hint: no: ckpt adds no LoRA adapter to its base; in Python, PEFT does: PeftModel.from_pretrained(base, 'DIR').merge_and_unload()"
+	done
+	ckpt help lora
 	[[ $status = 64 && $stderr = *"
 hint: no: "* ]]
 	local count=0 known

@@ -1,0 +1,32 @@
+#!/usr/bin/env bats
+# bats file_tags=shards
+# A LoRA adapter as PEFT saves it: nothing takes it for the shards of a checkpoint.
+load common.bash
+
+@test "merge says that it adds no adapter to its base, and what does" {
+	mkdir lora
+	echo '{"peft_type": "LORA", "r": 2}' >lora/adapter_config.json
+	"$CKPT" convert -q ddp_model.pt lora/adapter_model.safetensors --strip-module --rename 's/\.weight$/.lora_A.weight/'
+	hint="hint: in Python, PEFT does: PeftModel.from_pretrained(base, 'DIR').merge_and_unload()"
+	why="this is an adapter (LoRA), which merge does not add to its base
+$hint"
+	ckpt merge lora out.pt; want 2 "ckpt: lora: $why"
+	ckpt merge lora/ out.pt; want 2 "ckpt: lora/: $why"
+	ckpt merge ddp_model.pt lora out.pt; want 2 "ckpt: lora: $why"
+	ckpt merge lora/adapter_model.safetensors out.safetensors; want 2 "ckpt: lora/adapter_model.safetensors: $why"
+	cd lora && ckpt merge adapter_model.safetensors ../out.pt && cd ..
+	want 2 "ckpt: adapter_model.safetensors: $why"
+	want_files lora
+	ckpt convert lora out.pt; want 0 "" # another format of it is all right
+}
+
+@test "shards with that file beside them, and other files of that name, are merged" {
+	"$CKPT" split -q --ranks 2 ddp_model.pt dcp
+	echo '{}' >dcp/adapter_config.json
+	ckpt merge dcp a.pt; want 0 ""
+	"$CKPT" convert -q --shard-size 2KB --strip-module ddp_model.pt set
+	echo '{}' >set/adapter_config.json
+	ckpt merge set b.pt; want 0 ""
+	cp -r dcp adapter_model.dcp
+	ckpt merge adapter_model.dcp c.pt; want 0 ""
+}
