@@ -250,8 +250,8 @@ bool open_model(const char *in, struct ckpt_model **out, int *code);
 /* The same, with FLAGS of enum ckpt_open_flags. */
 bool open_model_with(const char *in, unsigned flags, struct ckpt_model **out, int *code);
 
-/* Opening failed: hint at 'ckpt repair' if that may help. */
-void hint_repair(const struct ckpt_error *err);
+/* Opening IN failed: hint at 'ckpt repair' if that may help. */
+void hint_repair(const char *in, const struct ckpt_error *err);
 
 /* Print why OUT was not written, with a hint if -f would help, and return the exit code. */
 int save_failed(const struct ckpt_error *err, bool force);

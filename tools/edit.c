@@ -15,6 +15,7 @@
 #include "out_kind.h"
 #include "pipes.h"
 #include "plain_model.h"
+#include "shell_line.h"
 #include "words.h"
 
 #include <stdlib.h>
@@ -62,11 +63,19 @@ int refuse_other_name(const char *out)
 	return EXIT_ERROR;
 }
 
-void hint_repair(const struct ckpt_error *err)
+void hint_repair(const char *in, const struct ckpt_error *err)
 {
-	if (err->status == CKPT_E_FORMAT && (err->reason == CKPT_REASON_STORAGES_MISSING ||
-					     err->reason == CKPT_REASON_ZIP_DIRECTORY))
-		hint("'ckpt repair' saves what is whole");
+	struct shell_line name = { .len = 0 };
+	struct stat st;
+
+	if (err->status != CKPT_E_FORMAT || (err->reason != CKPT_REASON_STORAGES_MISSING &&
+					     err->reason != CKPT_REASON_ZIP_DIRECTORY))
+		return;
+	/* of a directory, the file in it that is damaged; repair takes no pipe */
+	if (!strcmp(in, "/dev/stdin"))
+		in = "FILE";
+	shell_add_path(&name, *err->path && stat(in, &st) == 0 && S_ISDIR(st.st_mode) ? err->path : in);
+	hint("to save what is whole: ckpt repair%s OUT", name.text);
 }
 
 bool ignore_damage, check_overflow;
@@ -120,7 +129,7 @@ bool open_model_with(const char *in, unsigned flags, struct ckpt_model **out, in
 		return false;
 	}
 	*code = fail(&err);
-	hint_repair(&err);
+	hint_repair(in, &err);
 	return false;
 }
 

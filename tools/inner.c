@@ -50,7 +50,7 @@ bool open_model_or_archive(const char *in, unsigned flags, struct ckpt_model **o
 		*is_archive = r.checkpoints || r.archives;
 	*code = *is_archive ? EXIT_FINE : fail(&err);
 	if (!*is_archive)
-		hint_repair(&err);
+		hint_repair(in, &err);
 	return false;
 }
 

@@ -108,7 +108,8 @@ static int check_place(const struct ckpt_safetensors_tensor *t,
 	return fail_tensor(t, what, err);
 }
 
-static int check_end(const struct ckpt_safetensors_header *h, uint64_t behind,
+/* BEHIND: the end of the data of all tensors. SOME_WHOLE: the file has all bytes of at least one. */
+static int check_end(const struct ckpt_safetensors_header *h, uint64_t behind, bool some_whole,
 		     struct ckpt_error *err)
 {
 	int rc = 0;
@@ -119,7 +120,8 @@ static int check_end(const struct ckpt_safetensors_header *h, uint64_t behind,
 						  "the tensors take %" PRIu64 " bytes, the file has %" PRIu64
 						  " after its header: it is cut short",
 						  behind, h->data_len),
-					CKPT_REASON_TRUNCATED);
+					some_whole ? CKPT_REASON_STORAGES_MISSING
+						   : CKPT_REASON_TRUNCATED);
 	else if (behind < h->data_len)
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
 			       "%" PRIu64 " bytes at the end of the file belong to no tensor",
@@ -133,7 +135,7 @@ static int check_places(const struct ckpt_safetensors_header *h, struct ckpt_err
 	const struct ckpt_safetensors_tensor **order =
 		malloc((h->count + (size_t)1) * sizeof(*order));
 	uint64_t behind = 0;
-	bool sorted = true;
+	bool sorted = true, some_whole = false;
 	int rc = 0;
 
 	if (!order)
@@ -147,9 +149,10 @@ static int check_places(const struct ckpt_safetensors_header *h, struct ckpt_err
 	for (uint32_t i = 0; rc == 0 && i < h->count; i++) {
 		rc = check_place(order[i], i ? order[i - 1] : NULL, behind, err);
 		behind = order[i]->end;
+		some_whole = some_whole || (behind > order[i]->begin && behind <= h->data_len);
 	}
 	free(order);
-	return rc < 0 ? rc : check_end(h, behind, err);
+	return rc < 0 ? rc : check_end(h, behind, some_whole, err);
 }
 
 /* The package silently takes the last of two entries of one name. */

@@ -163,7 +163,7 @@ static bool report_unopened(struct ckpt_why *w)
 
 	if (w->facts.is_cut_zip || (is_cut_stream(&w->facts) && !err->record[0]) ||
 	    (w->facts.identity.nature == CKPT_NATURE_SAFETENSORS &&
-	     err->reason == CKPT_REASON_TRUNCATED))
+	     (err->reason == CKPT_REASON_TRUNCATED || err->reason == CKPT_REASON_STORAGES_MISSING)))
 		return report_truncated(w);
 	ckpt_error_format(err, text, sizeof(text));
 	if (err->reason == CKPT_REASON_REPACKED)

@@ -179,7 +179,7 @@ class Refused(files.BadFileTest):
         data = repacked(zipfile.ZIP_DEFLATED)[:-60]
         self.assert_refused(data, "is truncated: %d bytes are there, at least 98 are missing; the list of tensors and the "
                                   "first 1 of 1 storages are whole; download or copy it again\n"
-                                  "hint: 'ckpt repair' saves what is whole" % len(data))
+                                  "hint: to save what is whole: ckpt repair %s OUT" % (len(data), self.write(data)))
 
     def test_a_truncated_pickle_of_any_length_is_found(self):
         for length in (0, 2**20 - 300, 2**20, 5 * 2**20):

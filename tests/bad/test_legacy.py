@@ -91,7 +91,7 @@ class Legacy(files.BadFileTest):
                 code, out, err = self.ckpt("ls", path)
                 self.assertEqual((code, out), (2, ""))
                 if what == "cut off in a storage":
-                    err = err.replace("hint: 'ckpt repair' saves what is whole\n", "")
+                    err = err.replace("hint: to save what is whole: ckpt repair %s OUT\n" % path, "")
                 self.assertEqual(err.count("\n"), 1)
                 self.assertTrue(err.endswith(message.lstrip("+").split("]: ")[-1] + "\n"), err)
                 if message.startswith("+"):

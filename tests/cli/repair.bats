@@ -82,6 +82,29 @@ hint: 'ckpt convert' writes safetensors, of all that can be read"
 	[ ! -e none.safetensors ]
 }
 
+@test "who looks into a file that broke off is told how to save the rest" {
+	"$CKPT" convert -q ddp_model.pt w.safetensors
+	"$CKPT" convert -q --shard-size 3KB ddp_model.pt set
+	first=$(cd set && echo model-00001*)
+	for in in ddp_trainer.pt w.safetensors "set/$first"; do
+		head -c $(($(stat -c %s $in) - 300)) $in >"it's cut" && cp "it's cut" $in && rm "it's cut"
+	done
+	for command in ls info stat; do
+		for in in ddp_trainer.pt w.safetensors; do
+			ckpt $command $in
+			[ "$status" = 2 ]
+			[ "${stderr#*$'\n'}" = "hint: to save what is whole: ckpt repair $in OUT" ]
+		done
+		ckpt $command set
+		[ "${stderr#*$'\n'}" = "hint: to save what is whole: ckpt repair set/$first OUT" ]
+		ckpt $command - <w.safetensors
+		[ "${stderr#*$'\n'}" = "hint: to save what is whole: ckpt repair FILE OUT" ]
+	done
+	head -c 1000 w.safetensors >header.safetensors # nothing is left that has a name
+	ckpt ls header.safetensors
+	[[ $status = 2 && $stderr != *hint* ]]
+}
+
 @test "what is lost is listed and left out, or filled" {
 	head -c 6000 ddp_model.pt >cut.pt
 	ckpt repair cut.pt out.pt; want 1
