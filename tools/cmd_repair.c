@@ -11,6 +11,7 @@
 #include "json.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -31,7 +32,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be saved, write nothing"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_FLAG("verbose", 'v', &verbose,
-		 "name every lost or unproven tensor, not only the first 20"),
+		 "name all that is lost or unproven, not only 20 and one of them"),
 	SPOOL_OPT,
 	OPT_END
 };
@@ -71,50 +72,78 @@ struct repair_output {
 	FILE *json; /* NULL: text */
 	bool any;
 	uint64_t seen[4]; /* by kind */
+	char *unproven; /* lines that come after those of what is lost; without -v that of the first */
+	size_t unproven_size;
+	FILE *unproven_out; /* of open_memstream(); NULL: there is none yet */
 };
 
 /* ---- what was found ---- */
 
-static void print_place(const struct ckpt_repair_finding *f)
+static void print_place(const struct ckpt_repair_finding *f, FILE *out)
 {
 	if (f->record)
-		printf("%s: ", f->record);
+		fprintf(out, "%s: ", f->record);
 	if (f->offset != CKPT_NO_OFFSET)
-		printf("+0x%" PRIx64 ": ", f->offset);
+		fprintf(out, "+0x%" PRIx64 ": ", f->offset);
 }
 
-static void print_finding(const struct repair_output *t, const struct ckpt_repair_finding *f)
+static void print_finding(const struct repair_output *t, const struct ckpt_repair_finding *f, FILE *out)
 {
 	static const char *const kinds[] = { "lost", "unproven", "damage", "note" };
 	char name[240], size[16];
 
-	printf("%s: %s: ", t->in, kinds[f->kind]);
+	fprintf(out, "%s: %s: ", t->in, kinds[f->kind]);
 	if (f->name)
-		printf("'%s', %s: ", ckpt_escape(name, sizeof(name), f->name, strlen(f->name)),
+		fprintf(out, "'%s', %s: ", ckpt_escape(name, sizeof(name), f->name, strlen(f->name)),
 		       size_phrase(f->nbytes, size));
-	print_place(f);
-	printf("%s%s\n", f->text, f->zeros ? "; its dtype has no NaN, it gets zeros" : "");
+	print_place(f, out);
+	fprintf(out, "%s%s\n", f->text, f->zeros ? "; its dtype has no NaN, it gets zeros" : "");
+}
+
+/* What is lost comes first, and of a file without checksums all else is unproven: that is kept for later. */
+static void keep_unproven(struct repair_output *t, const struct ckpt_repair_finding *f)
+{
+	if (t->seen[f->kind]++ && !verbose)
+		return;
+	if (!t->unproven_out)
+		t->unproven_out = open_memstream(&t->unproven, &t->unproven_size);
+	if (!t->unproven_out)
+		no_memory();
+	print_finding(t, f, t->unproven_out);
 }
 
 static int list_finding(void *ctx, const struct ckpt_repair_finding *f)
 {
 	struct repair_output *t = ctx;
 
+	if (f->kind == CKPT_REPAIR_UNPROVEN && !quiet) {
+		keep_unproven(t, f);
+		return 0;
+	}
 	if (quiet || (t->seen[f->kind]++ >= MOST_LINES && !verbose))
 		return 0;
-	print_finding(t, f);
+	print_finding(t, f, stdout);
 	return ferror(stdout) ? CKPT_E_IO : 0;
 }
 
-static void print_unlisted(const struct repair_output *t)
+static void print_unlisted(struct repair_output *t)
 {
 	static const char *const kinds[] = { "lost", "unproven", "damaged", "to note" };
 	char count[32];
 
 	for (int i = 0; i < 4 && !quiet && !verbose; i++)
-		if (t->seen[i] > MOST_LINES)
+		if (i != CKPT_REPAIR_UNPROVEN && t->seen[i] > MOST_LINES)
 			printf("%s: and %s more %s (-v)\n", t->in,
 			       grouped(t->seen[i] - MOST_LINES, count), kinds[i]);
+	if (!t->unproven_out)
+		return;
+	if (fclose(t->unproven_out) != 0)
+		no_memory();
+	fputs(t->unproven, stdout);
+	if (t->seen[CKPT_REPAIR_UNPROVEN] > 1 && !verbose)
+		printf("%s: and %s more unproven (-v)\n", t->in,
+		       grouped(t->seen[CKPT_REPAIR_UNPROVEN] - 1, count));
+	free(t->unproven);
 }
 
 static int finding_json(void *ctx, const struct ckpt_repair_finding *f)

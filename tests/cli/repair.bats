@@ -105,6 +105,24 @@ hint: 'ckpt convert' writes safetensors, of all that can be read"
 	[[ $status = 2 && $stderr != *hint* ]]
 }
 
+@test "what is lost comes first, and what is unproven is counted" {
+	"$CKPT" convert -q --crc off ddp_trainer.pt w.pt
+	head -c 15000 w.pt >cut.pt
+	ckpt repair cut.pt a.pt; [ "$status" = 1 ]
+	[[ ${lines[0]} = "cut.pt: damage: "* && ${lines[1]} = "cut.pt: lost: "* ]]
+	[ "$(grep -c '^cut.pt: unproven: ' <<<"$output")" = 1 ]
+	local lost unproven
+	lost=$(grep -c '^cut.pt: lost: ' <<<"$output")
+	[[ ${lines[lost + 1]} = "cut.pt: unproven: "* ]]
+	[[ ${lines[lost + 2]} =~ ^"cut.pt: and "([0-9]+)" more unproven (-v)"$ ]]
+	unproven=$((BASH_REMATCH[1] + 1))
+	[[ ${lines[lost + 3]} = "$unproven of 38 tensors recovered, $unproven of them unproven "* ]]
+	ckpt repair -v cut.pt b.pt; [ "$status" = 1 ]
+	[[ ${lines[1]} = "cut.pt: lost: "* && ${lines[lost + 1]} = "cut.pt: unproven: "* ]]
+	[ "$(grep -c '^cut.pt: unproven: ' <<<"$output")" = $unproven ]
+	[ "$(ckpt repair -q cut.pt c.pt; echo "$output")" = "" ]
+}
+
 @test "what is lost is listed and left out, or filled" {
 	head -c 6000 ddp_model.pt >cut.pt
 	ckpt repair cut.pt out.pt; want 1
