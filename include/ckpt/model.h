@@ -183,7 +183,7 @@ struct ckpt_item {
 	enum ckpt_item_kind kind;
 	const char *type; /* "dict", "OrderedDict", "int", "Namespace", ... escaped */
 	const char *text; /* the value as repr() shows it, shortened and escaped */
-	uint64_t count;	  /* items of a container */
+	uint64_t count;	  /* items of a container; of an object without items, its attributes */
 	bool mapping;	  /* a container with keys: a dict, an OrderedDict, a state dict */
 	bool seen;	  /* a container that was walked before under another name */
 	/* a container that is a torch.nn.Module or a TorchScript object: see ckpt_state_dict() */

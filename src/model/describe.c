@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "model/module.h"
 #include "model/numpy_value.h"
+#include "model/plain_values.h"
 #include "model/repr.h"
 #include "pickle/fold.h"
 
@@ -33,14 +34,47 @@ static enum ckpt_item_kind kind_of(const struct ckpt_model *model, const struct 
 		       : CKPT_ITEM_VALUE;
 }
 
-static uint64_t count_of(const struct ckpt_value *v)
+static uint64_t count_pairs(const struct ckpt_value *v)
+{
+	const struct ckpt_seq *pairs = v ? ckpt_value_pairs(v) : NULL;
+
+	return pairs ? pairs->count / 2 : 0;
+}
+
+/* Attributes: a dict, or a pair of one (or None) and one of those that are in slots. */
+static uint64_t count_state(const struct ckpt_model *model, const struct ckpt_value *state)
+{
+	uint64_t count = 0;
+
+	state = state ? ckpt_model_now(model, state) : NULL;
+	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count != 2)
+		return count_pairs(state);
+	for (uint32_t i = 0; i < 2; i++)
+		count += count_pairs(ckpt_model_now(model, state->u.seq.items[i]));
+	return count;
+}
+
+/* set([1, 2]), Counter({'a': 2}), torch.Size((1, 2)) */
+static uint64_t count_argument(const struct ckpt_model *model, const struct ckpt_value *call)
+{
+	const struct ckpt_value *only = ckpt_plain_arg_count(model, call) == 1 ? ckpt_plain_arg(model, call, 0)
+									       : NULL;
+
+	if (!only)
+		return 0;
+	return only->kind >= CKPT_TUPLE && only->kind <= CKPT_FROZENSET ? only->u.seq.count : count_pairs(only);
+}
+
+static uint64_t count_of(const struct ckpt_model *model, const struct ckpt_value *v)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
 
 	if (pairs)
 		return pairs->count / 2;
-	if (v->kind == CKPT_CALL)
+	if (v->kind == CKPT_CALL && v->u.call->items.count)
 		return v->u.call->items.count;
+	if (v->kind == CKPT_CALL)
+		return v->u.call->state ? count_state(model, v->u.call->state) : count_argument(model, v);
 	return v->kind >= CKPT_TUPLE && v->kind <= CKPT_FROZENSET ? v->u.seq.count : 0;
 }
 
@@ -94,7 +128,7 @@ int ckpt_describe(struct ckpt_describer *d, const struct ckpt_value *v, struct c
 	item->kind = is_numpy ? CKPT_ITEM_VALUE : kind_of(d->model, v);
 	item->type = (const char *)d->type.data;
 	item->text = (const char *)d->text.data;
-	item->count = count_of(v);
+	item->count = count_of(d->model, v);
 	item->mapping = is_mapping(d->model, v);
 	item->module =
 		ckpt_module_mapping(d->model, v, "_modules") || ckpt_is_script_object(d->model, v);

@@ -271,3 +271,28 @@ plain_values() {
 	[[ $status = 2 && $stderr = "ckpt: bomb.pt: 'l' is more than "*" bytes of text, values in several places counted again" ]]
 	[ ! -e out.json ]
 }
+
+@test "info counts the attributes of an object, and the items of what a call makes" {
+	python3 - <<-'END'
+	import argparse, collections, pickle, zipfile
+	class Slots:
+	    __slots__ = ("a", "b", "__dict__")
+	Slots.__module__, Slots.__qualname__ = "__main__", "Slots"
+	slots = Slots()
+	slots.a, slots.b, slots.c = 1, 2, 3
+	obj = {"args": argparse.Namespace(lr=0.1, wd=[1, 2], name="x"), "none": argparse.Namespace(), "slots": slots, "set": {1, 2, 3},
+	       "counter": collections.Counter("aab"), "ordered": collections.OrderedDict(a=1)}
+	with zipfile.ZipFile("objects.pt", "w") as z:
+	    z.writestr("objects/data.pkl", pickle.dumps(obj, 2))
+	    z.writestr("objects/version", "3\n")
+	END
+	ckpt info objects.pt; want 0 ""
+	[ "$(tail -6 <<<"$output" | tr -s ' ')" = " args Namespace of 3
+ none Namespace of 0
+ slots Slots of 3
+ set set of 3
+ counter Counter of 2
+ ordered OrderedDict of 1" ]
+	ckpt cat --json objects.pt args
+	[ "$(python3 -c 'import json, sys; print(json.load(sys.stdin)["count"])' <<<"$output")" = 3 ]
+}
