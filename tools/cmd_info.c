@@ -542,10 +542,13 @@ static int print_line(const struct summary *s)
 {
 	char a[32], b[32], c[32], size[16];
 
-	printf("%s, %s tensor%s, %s element%s, %s in %s storage%s\n", s->file.format,
+	printf("%s, %s tensor%s, %s element%s, %s in %s storage%s", s->file.format,
 	       grouped(s->tensors, a), plural(s->tensors), grouped(s->elements, b),
 	       plural(s->elements), size_phrase(s->nbytes, size),
 	       grouped(ckpt_storage_count(s->model), c), plural(ckpt_storage_count(s->model)));
+	if (s->file.dead_on_disk >= WORTH_SAYING)
+		printf(", %s of dead bytes", size_phrase(s->file.dead_on_disk, size));
+	printf("\n");
 	return 0;
 }
 
@@ -580,6 +583,7 @@ static int print_info(const char *path, void *ctx)
 		one_of_many->tensors = s.tensors;
 		one_of_many->elements = s.elements;
 		one_of_many->nbytes = s.nbytes;
+		one_of_many->dead = s.file.dead_on_disk;
 	}
 	clear_summary(&s);
 	ckpt_close(model);
@@ -594,6 +598,7 @@ static int run_info(int argc, char **argv)
 		.cmd = &cmd_info,
 		.one = print_info,
 		.words = { "read" },
+		.dead = "are dead bytes ('ckpt compact -i --free --if-present' gives them back)",
 		.json = &json,
 	};
 	int first = parse_options(&cmd_info, argc, argv);

@@ -262,6 +262,8 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 	if (one_of_many) {
 		one_of_many->word = s->dry_run ? WOULD_BE_EDITED : EDITED;
 		one_of_many->nbytes = saved.written;
+		one_of_many->dead = s->free && !s->dry_run ? 0 : saved.dead; /* less than a block is left */
+		one_of_many->freed = saved.freed;
 	}
 	if (quiet)
 		return EXIT_FINE;
@@ -571,6 +573,7 @@ int run_edit(const struct command *cmd, const struct edit_settings *s,
 		.edits = true,
 		.words = { s->dry_run ? WOULD_BE_EDITED : EDITED, UNCHANGED },
 		.written = s->dry_run ? "would be written (dry run)" : "written",
+		.dead = s->dry_run ? "would be dead bytes then" : "are dead bytes now (--free gives them back)",
 	};
 
 	for (size_t i = 0; i < count && s->in_place; i++)

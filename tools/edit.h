@@ -91,7 +91,6 @@ extern struct str_list cast_only;
 	OPT_STEP("compact", &(chain), NULL, "drop the bytes of storages that no tensor shows")
 
 enum { MOST_REASON = 240 };
-enum { WORTH_SAYING = 4096 }; /* of dead bytes: a block of the disk */
 
 /* One edit of a chain. */
 struct edit_step {

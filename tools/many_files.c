@@ -62,7 +62,7 @@ struct many {
 	bool in_string, escaped;
 	char error[1024]; /* the first message about this input */
 	struct lines out, err;
-	uint64_t words[MOST_WORDS + 1], codes[3], tensors, elements, nbytes;
+	uint64_t words[MOST_WORDS + 1], codes[3], tensors, elements, nbytes, dead, freed;
 	int code;
 };
 
@@ -283,6 +283,8 @@ static void count_result(struct many *r, const struct one_result *one, int code)
 	r->tensors = sum(r->tensors, one->tensors);
 	r->elements = sum(r->elements, one->elements);
 	r->nbytes = sum(r->nbytes, one->nbytes);
+	r->dead = sum(r->dead, one->dead);
+	r->freed = sum(r->freed, one->freed);
 	r->code = worse_code(r->code, code);
 }
 
@@ -306,6 +308,10 @@ static void print_totals(const struct many *r)
 		       size_phrase(r->nbytes, size));
 	else if (r->nbytes && r->m->written)
 		printf("; %s %s", size_phrase(r->nbytes, size), r->m->written);
+	if (r->freed)
+		printf("; %s given back to the disk", size_phrase(r->freed, size));
+	if (r->dead >= WORTH_SAYING && r->m->dead)
+		printf("; %s %s", size_phrase(r->dead, size), r->m->dead);
 	if (r->inputs.skipped)
 		printf("; %s other file%s skipped%s", grouped(r->inputs.skipped, count),
 		       plural(r->inputs.skipped), verbose ? "" : " (-v)");

@@ -9,6 +9,7 @@ struct one_result {
 	const char *path, *shown; /* set before; SHOWN is escaped */
 	const char *word; /* one of many_files.words; NULL: the exit code says which */
 	uint64_t tensors, elements, nbytes;
+	uint64_t dead, freed; /* dead bytes that are left, and those that went back to the disk */
 };
 
 /* NULL: there is one input, and the command prints all about it, as if there were no others. */
@@ -26,6 +27,7 @@ extern const char *many_jobs;
 	"one. Other files are skipped and counted.\n"
 
 enum { MOST_WORDS = 5 };
+enum { WORTH_SAYING = 4096 }; /* of dead bytes: a block of the disk */
 
 /* What a command does with many inputs. */
 struct many_files {
@@ -44,6 +46,7 @@ struct many_files {
 	const char *one_alone; /* why there may be one input alone; NULL: there may be many */
 	bool bare_entries; /* ONE prints an entry of "inputs", not a document of its own */
 	const char *written; /* what NBYTES of the totals are: "written"; NULL: sizes */
+	const char *dead;    /* "are dead bytes now": what DEAD of the totals are */
 };
 
 /* Set *JOBS, which has its default, if there is --jobs. False: it says why not. */

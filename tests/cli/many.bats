@@ -296,3 +296,21 @@ hint: there is no file 'lost.pt', so it was taken as a PATTERN"
 	"$CKPT" verify -q run/dcp
 	ckpt reindex -i run/dcp ddp_model.pt; [ "$status" = 2 ]
 }
+
+@test "dead bytes of many files are added up" {
+	mkdir run && cp ddp_trainer.pt run/1.pt && cp ddp_trainer.pt run/2.pt && cp ddp_model.pt run/3.pt
+	ckpt info run; want 0 ""
+	[[ $output != *dead* ]]
+	ckpt select -in --drop optimizer run/1.pt run/2.pt; want 0 ""
+	[[ ${lines[2]} =~ ^"2 inputs: 2 would be edited; 7."[0-9]"K would be written (dry run); "[0-9.]+"K would be dead bytes then"$ ]]
+	ckpt select -i --drop optimizer run/1.pt run/2.pt; want 0 ""
+	[[ ${lines[2]} =~ ^"2 inputs: 2 edited; 7."[0-9]"K written; "([0-9.]+)"K are dead bytes now (--free gives them back)"$ ]]
+	local dead=${BASH_REMATCH[1]}
+	ckpt info run; want 0 ""
+	[ "$(grep -c 'K of dead bytes$' <<<"$output")" = 2 ]
+	[[ ${lines[3]} = "3 inputs: 3 read; "*"; ${dead}K are dead bytes ('ckpt compact -i --free --if-present' gives them back)" ]]
+	ckpt compact -i --free --if-present run; want 0 ""
+	[[ ${lines[3]} = "3 inputs: 2 edited, 1 unchanged; "*"K given back to the disk" ]]
+	ckpt info run; want 0 ""
+	[[ $output != *dead* ]]
+}
