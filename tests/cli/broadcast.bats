@@ -12,6 +12,14 @@ load common.bash
 	ckpt broadcast ddp_model.pt out.pt
 	[[ $status = 0 && $stderr = "ckpt: "*"K, there already on 1 rank: out.pt" ]]
 	want_files out.pt .out.pt.ckpt-staged
+	rm .out.pt.ckpt-staged # as help says
+	ckpt broadcast ddp_model.pt out.pt
+	[[ $status = 0 && $stderr = "ckpt: "*" to 1 rank in "* ]]
+	"$CKPT" broadcast --help | grep -q '^\.NAME\.ckpt-staged beside a file'
+	mkdir found && mv out.pt .out.pt.ckpt-staged found
+	ckpt info found
+	[[ $status = 0 && ${lines[0]} = "found/out.pt: "* && ${lines[1]} = "1 input: 1 read; "* ]]
+	mv found/out.pt found/.out.pt.ckpt-staged . && rmdir found
 }
 
 @test "a folder as destination gets the source's name in it" {
