@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints for the crash tests, made by torch; and what torch says of files. crash_files.py make OUTDIR | check LIST
+"""Checkpoints for the crash tests, made by torch; and what torch says of files. crash_files.py make OUTDIR | check
 
-check: for every file of LIST one line: its first keys and the sum of its first tensor, or the error, both with and
+check: for every file that stdin names one line: its first keys and the sum of its first tensor, or the error, both with and
 without mmap.
 """
 
@@ -46,12 +46,12 @@ def main():
         make(sys.argv[2])
         return
     # cuda tags are read as cpu
-    with open(sys.argv[2]) as stream:
-        for path in stream.read().split():
-            text = describe(path, map_location="cpu")
-            if mmap_works() and describe(path, map_location="cpu", mmap=True) != text:
-                text = "ERROR with mmap: " + describe(path, map_location="cpu", mmap=True)
-            print(path + "\t" + text)
+    for path in iter(sys.stdin.readline, ""):
+        path = path.rstrip("\n")
+        text = describe(path, map_location="cpu")
+        if mmap_works() and describe(path, map_location="cpu", mmap=True) != text:
+            text = "ERROR with mmap: " + describe(path, map_location="cpu", mmap=True)
+        print(path + "\t" + text, flush=True)
 
 
 if __name__ == "__main__":

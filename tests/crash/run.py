@@ -103,12 +103,41 @@ def states(old, intervals, subsets):
         base = apply(base, pieces)
 
 
-def torch_says(command, work, paths):
-    with open(os.path.join(work, "list"), "w") as stream:
-        stream.write("\n".join(paths))
-    done = subprocess.run(command.split() + ["crash_files.py", "check", "list"], cwd=work,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
-    return dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+class Loader:
+    """One process of a torch, which loads whatever file it is told: to start it takes longer than to load hundreds."""
+
+    def __init__(self, command, work):
+        self.process = subprocess.Popen(command.split() + ["crash_files.py", "check"], cwd=work, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, encoding="utf-8")
+
+    def ask(self, path):
+        try:
+            self.process.stdin.write(path + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass    # answer() has none
+
+    def answer(self, path):
+        """Of what was asked first."""
+        for line in self.process.stdout:
+            if line.startswith(path + "\t"):
+                return line.rstrip("\n").split("\t", 1)[1]
+        return "no answer"
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def torches_say(loaders, paths):
+    """[{path: what it says} for each of LOADERS], which work side by side."""
+    said = [{} for _ in loaders]
+    for path in paths:
+        for loader in loaders:
+            loader.ask(path)
+        for loader, of_one in zip(loaders, said):
+            of_one[path] = loader.answer(path)
+    return said
 
 
 def size_after(tool, work, source, edits):
@@ -146,7 +175,7 @@ def edit_again(tool, work, case, paths):
     return again, failures
 
 
-def check(tool, commands, work, name, edit, subsets):
+def check(tool, loaders, work, name, edit, subsets):
     """One edit of one file; returns how many states were looked at, and the failures."""
     source = os.path.join(work, name + ".pt")
     with open(source, "rb") as stream:
@@ -175,15 +204,14 @@ def check(tool, commands, work, name, edit, subsets):
     if edit in EDITED_AGAIN and ("large" not in name or LONG):
         again, failures = edit_again(tool, work, (name, edit), paths)
         paths += again
-    for command in commands:
-        said = torch_says(command, work, [name + ".pt", "victim.pt"] + paths)
-        allowed = {said.get(name + ".pt", "no answer"), said.get("victim.pt", "no answer")}
+    for said in torches_say(loaders, [name + ".pt", "victim.pt"] + paths):
+        allowed = {said[name + ".pt"], said["victim.pt"]}
         if any(text.startswith("ERROR") or text == "no answer" for text in allowed):
             failures.append("%s, %s: %s" % (name, edit, allowed))
         if edit != "remap" and len(allowed) != 2:
             failures.append("%s, %s: the edit did nothing" % (name, edit))
-        failures += ["%s, %s, %s: %s" % (name, edit, path, said.get(path)) for path in paths
-                     if said.get(path) not in allowed]
+        failures += ["%s, %s, %s: %s" % (name, edit, path, said[path]) for path in paths
+                     if said[path] not in allowed]
     return len(paths), failures
 
 
@@ -209,6 +237,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="crash-", dir=base) as work:
         os.chmod(work, 0o755)
         shutil.copy(os.path.join(HERE, "crash_files.py"), work)
+        loaders = [Loader(command, work) for command in commands]
         for maker in (commands[-1], commands[0]):
             subprocess.run(maker.split() + ["crash_files.py", "make", "."], cwd=work, check=True,
                            stdout=subprocess.DEVNULL)
@@ -220,9 +249,11 @@ def main():
                     if name == "small":
                         cases.append(("wide", "free"))
                 for case, edit in cases:
-                    count, bad = check(tool, commands, work, case, edit, subsets if case == name else subsets * 2 // 5)
+                    count, bad = check(tool, loaders, work, case, edit, subsets if case == name else subsets * 2 // 5)
                     looked += count
                     failures += bad
+        for loader in loaders:
+            loader.close()
     for text in failures[:40]:
         print("FAIL " + text)
     print("%d states, each loaded by %d torches, %d failures" % (looked, len(commands), len(failures)))
