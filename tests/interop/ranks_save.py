@@ -8,8 +8,8 @@ beside it, and whole.pt: the same state with whole tensors.
 """
 
 import datetime
+import multiprocessing
 import os
-import subprocess
 import sys
 
 import torch
@@ -78,20 +78,24 @@ def process(mesh, rank, world, meeting, folder):
 
 
 def main():
-    if len(sys.argv) > 2:
-        mesh, rank, world, meeting, folder = sys.argv[1:]
-        process(mesh, int(rank), int(world), meeting, folder)
+    import torch.distributed._shard.sharded_tensor  # noqa: F401 once for all ranks
+    context = multiprocessing.get_context("fork")   # 24 ranks in all, each of which would import torch
+    torch.set_num_threads(1)
     for mesh, shape in MESHES.items():
         folder = os.path.join(os.path.abspath(sys.argv[1]), mesh)
         os.makedirs(folder)
         world = 1
         for length in shape:
             world *= length
-        ranks = [subprocess.Popen([sys.executable, os.path.abspath(__file__), mesh, str(rank), str(world),
-                                   folder + "/meeting", folder]) for rank in range(world)]
-        if any(rank.wait(120) for rank in ranks):
+        ranks = [context.Process(target=process, args=(mesh, rank, world, folder + "/meeting", folder)) for rank in range(world)]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join(120)
+        if any(rank.exitcode != 0 for rank in ranks):
             raise SystemExit("a rank of mesh %s failed" % mesh)
     print("saved")
 
 
-main()
+if __name__ == "__main__":
+    main()
