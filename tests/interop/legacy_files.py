@@ -29,6 +29,11 @@ def build(entry, path):
     return {}
 
 
+def build_all(entries, folder):
+    """Names of those that this torch makes."""
+    return [entry.name for entry in entries if "error" not in generate.guarded(build, entry, os.path.join(folder, entry.name + ".pt"))]
+
+
 def again(source, target, protocol):
     save(torch_files.load(source), target, protocol)
     save(torch_files.load(target), target, protocol)
@@ -44,15 +49,14 @@ def main():
     torch.set_num_threads(1)
     os.makedirs(os.path.join(folder, "once"))
     print("torch", torch.__version__)
-    for entry in registry.ITEMS.values():
-        if registry.why_not(entry) or "/" in entry.name:
-            continue
-        once, target = (os.path.join(folder, part, entry.name + ".pt") for part in ("once", ""))
-        done = generate.in_child(generate.guarded, build, entry, once)
-        if "error" not in done:
-            done = generate.in_child(generate.guarded, again, once, target, entry.protocol)
-        if "error" not in done:
-            print("made", entry.name, flush=True)
+    entries = {entry.name: entry for entry in registry.ITEMS.values() if not registry.why_not(entry) and "/" not in entry.name}
+    # a process that has built objects is not one that loads them
+    built = generate.in_child(build_all, list(entries.values()), os.path.join(folder, "once"))
+    assert isinstance(built, list), built
+    for name in built:
+        once, target = (os.path.join(folder, part, name + ".pt") for part in ("once", ""))
+        if "error" not in generate.in_child(generate.guarded, again, once, target, entries[name].protocol):
+            print("made", name, flush=True)
 
 
 with torch_files.clean_exit():

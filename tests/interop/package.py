@@ -7,8 +7,12 @@ import glob
 import os
 import re
 import subprocess
+import sys
 
 import each_torch
+
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scan"))
+import benign  # noqa: E402
 
 
 def run_torch(command, work, *args):
@@ -44,6 +48,7 @@ def compare_bytes(work):
 def check_torch(ckpt, command, work):
     printed = run_torch(command, work, "make", "out")
     version = re.search(r"torch (\d+\.\d+)", printed)[1]
+    harmless, dangerous = benign.check_packages(os.path.join(work, "out"))
     wrong, passed = convert(ckpt, version, work), 0
     if not wrong:
         checked = run_torch(command, work, "check", "out")
@@ -52,7 +57,7 @@ def check_torch(ckpt, command, work):
         if passed + len(wrong) != printed.count("made "):
             wrong.append("not all were compared")
     others, right = compare_bytes(work)
-    return passed + right, wrong + others
+    return passed + right + harmless, wrong + others + dangerous
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import generate  # noqa: E402
 import torch_files  # noqa: E402
 
 EVERY_PROTOCOL = 9  # one object in so many
+PART = 40  # objects of one process
 
 
 def save_all(entry, stem, ways):
@@ -40,14 +41,24 @@ def ways(number, entry):
         yield ".p%d" % protocol, {"pickle_protocol": protocol}
 
 
+def save_part(folder, numbered):
+    for number, entry in numbered:
+        generate.guarded(save_all, entry, os.path.join(folder, entry.name), list(ways(number, entry)))
+    return {}
+
+
 def make(folder):
     import objects  # noqa: F401
     import registry
 
     os.makedirs(folder)
     entries = [e for e in registry.ITEMS.values() if not registry.why_not(e) and "/" not in e.name]
-    for number, entry in enumerate(entries):
-        generate.in_child(generate.guarded, save_all, entry, os.path.join(folder, entry.name), list(ways(number, entry)))
+    numbered = list(enumerate(entries))
+    for at in range(0, len(numbered), PART):
+        part = numbered[at:at + PART]
+        if "error" in generate.in_child(save_part, folder, part):  # a save that torch cannot do may end the process
+            for one in part:
+                generate.in_child(save_part, folder, [one])
 
 
 def load(folders):

@@ -8,8 +8,12 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import each_torch
+
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scan"))
+import benign  # noqa: E402
 
 NUMBERS = re.compile(r"^numbers (\S+) (\d+) (\d+)$", re.M)
 
@@ -57,7 +61,10 @@ def check_torch(ckpt, command, work):
     wrong += more
     if objects + len(wrong) < printed.count("made ") or objects < 200 or numbers + len(more) != len(NUMBERS.findall(printed)):
         wrong.append("%d objects and %d dtypes are right" % (objects, numbers))
-    return objects + numbers, wrong
+    plain, others = benign.check_files(os.path.join(work, "out"))
+    if plain + len(others) != printed.count("made ") + len(NUMBERS.findall(printed)):
+        others.append("%d files were scanned" % (plain + len(others)))
+    return objects + numbers + plain, wrong + others
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def save_objects(folder):
     for entry in registry.ITEMS.values():
         if registry.why_not(entry) or "/" in entry.name:
             continue
-        done = generate.in_child(generate.guarded, save, entry, os.path.join(folder, entry.name + ".pt"))
+        done = generate.guarded(save, entry, os.path.join(folder, entry.name + ".pt"))
         if "error" not in done:
             print("made", entry.name, flush=True)
 

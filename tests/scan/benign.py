@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch writes of tensors, containers and scalars is plain for `ckpt scan`, and nothing that it writes is dangerous: benign.py [others]
+"""What torch writes of tensors, containers and scalars is plain for `ckpt scan`, and nothing that it writes is dangerous.
 
-CKPT, CKPT_PYTHON and CKPT_TEST_DIR as for the tests of interop, whose objects these are.
+The tests of interop that make these files (verify, legacy, script, package) ask for it.
 """
 
 import os
 import re
-import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "interop"))
-import each_torch  # noqa: E402
-import scanned  # noqa: E402
+import scanned
 
 # Objects of classes, arrays of numpy, functions, whole modules: they need what they name.
 OBJECTS = re.compile(
@@ -45,7 +41,8 @@ def no_objects_wanted(name):
     return FINE + ("dangerous",) if CALLERS.match(name) or name.endswith(".package") else FINE
 
 
-def check_files(folder, of):
+def check_files(folder, of=wanted):
+    """How many are what OF says of their names, [what the others are]."""
     right, wrong = 0, []
     found = scanned.scan(folder)[1] if os.listdir(folder) else {}  # the oldest torch makes no packages
     for path, one in sorted(found.items()):
@@ -60,32 +57,5 @@ def check_files(folder, of):
     return right, wrong
 
 
-def made_by(command, work, *words):
-    return subprocess.run(command.split() + list(words), cwd=work, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
-
-
-def check_archives(_, command, work):
-    printed = made_by(command, work, "verify_files.py", "zip")
-    right, wrong = check_files(os.path.join(work, "zip"), wanted)
-    made = printed.count("made ") + printed.count("numbers ")
-    if right + len(wrong) != made or right < 200:
-        wrong.append("%d files were made, %d scanned" % (made, right + len(wrong)))
-    return right, wrong
-
-
-def check_others(_, command, work):
-    """Streams, programs and packages."""
-    made_by(command, work, "legacy_files.py", "legacy")
-    right, wrong = check_files(os.path.join(work, "legacy"), wanted_of_streams)
-    if right < 200:
-        wrong.append("%d streams were scanned" % right)
-    made_by(command, work, "script_files.py", "script")
-    scripts, worse = check_files(os.path.join(work, "script", "in"), no_objects_wanted)
-    os.makedirs(os.path.join(work, "package"))
-    made_by(command, work, "package_files.py", "make", "package")
-    packages, worst = check_files(os.path.join(work, "package"), no_objects_wanted)
-    return right + scripts + packages, wrong + worse + worst
-
-
-if __name__ == "__main__":
-    each_torch.main("scan", check_others if sys.argv[1:] == ["others"] else check_archives)
+def check_packages(folder):
+    return check_files(folder, no_objects_wanted)
