@@ -11,6 +11,11 @@ import tempfile
 # quarter of an hour.
 STEP = 7 if os.environ.get("CKPT_SANITIZED") == "1" else 1 if os.environ.get("CKPT_TEST_LONG") == "1" else 4
 
+# A python prints which torch it has, without the second or two that an import of it takes.
+ASK_VERSION = """import importlib.util, runpy
+folder = importlib.util.find_spec("torch").submodule_search_locations[0]
+print("torch version", runpy.run_path(folder + "/version.py")["__version__"])"""
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
 

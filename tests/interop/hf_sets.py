@@ -19,6 +19,8 @@ import tempfile
 
 sys.dont_write_bytecode = True      # the scripts' folder stays as it is
 
+import each_torch  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = 60
 PACKAGES = ["huggingface_hub", "safetensors", "packaging", "tqdm", "yaml", "filelock", "fsspec", "typing_extensions.py",
@@ -157,7 +159,7 @@ def check_split(folder, python, checks):
 
 
 def check_torch(number, python, checks):
-    text = subprocess.run(python + ["-c", "import torch; print('torch version', torch.__version__)"],
+    text = subprocess.run(python + ["-c", each_torch.ASK_VERSION],
                           capture_output=True, encoding="utf-8", timeout=600).stdout
     version = re.search(r"torch version (\d+)\.(\d+)", text)
     if not version or tuple(map(int, version.groups())) < (2, 6):

@@ -27,6 +27,7 @@ import threading
 
 sys.dont_write_bytecode = True      # the scripts' folder stays as it is
 
+import each_torch  # noqa: E402
 import same_file  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -46,7 +47,7 @@ class Torch:
         self.command = shlex.split(command)
         self.folder = "torch%d" % number
         self.manifest = None
-        text = self.run("-c", "import torch; print('torch version', torch.__version__)")
+        text = self.run("-c", each_torch.ASK_VERSION)
         match = re.search(r"torch version (\d+)\.(\d+)", text)
         if not match:
             raise SystemExit("no torch in '%s':\n%s" % (command, text))

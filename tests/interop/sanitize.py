@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+import each_torch
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 IMPOSSIBLE = ("fraction", "objects", "partial", "huge", "frozen_key")
 
@@ -45,7 +47,7 @@ def main():
     os.makedirs(base, exist_ok=True)
     failures, checked = [], 0
     for maker in pythons.split(";"):
-        version = subprocess.run(maker.split() + ["-c", "import torch; print('version', torch.__version__)"],
+        version = subprocess.run(maker.split() + ["-c", each_torch.ASK_VERSION],
                                  stdout=subprocess.PIPE, encoding="utf-8").stdout
         numbers = re.search(r"version (\d+)\.(\d+)", version)
         if not numbers or tuple(map(int, numbers.groups())) < (2, 6):

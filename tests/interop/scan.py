@@ -32,7 +32,7 @@ def run(command, work, *arguments):
 
 
 def version_of(command, work):
-    done = subprocess.run(command.split() + ["-c", "import torch; print('version', torch.__version__)"], cwd=work,
+    done = subprocess.run(command.split() + ["-c", each_torch.ASK_VERSION], cwd=work,
                           stdout=subprocess.PIPE, encoding="utf-8", check=False)
     found = re.search(r"version (\d+\.\d+)", done.stdout)
     return found.group(1) if found else None

@@ -100,7 +100,7 @@ def check_totals(ckpt, work):
 
 
 def check_torch(ckpt, command, work):
-    done = subprocess.run(command.split() + ["stat_want.py", "out"], cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    done = subprocess.run(command.split() + ["stat_want.py", "out", str(each_torch.STEP)], cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           encoding="utf-8")
     print(done.stdout.strip()[-1500:])
     with open(os.path.join(work, "out", "manifest.json")) as stream:
@@ -109,7 +109,7 @@ def check_torch(ckpt, command, work):
     for entry in entries:
         files[entry["file"]].append(entry)
     right, wrong = check_totals(ckpt, work)
-    for path in sorted(files)[::each_torch.STEP]:
+    for path in sorted(files):
         good, bad = check_file(ckpt, work, path, files[path])
         right, wrong = right + good, wrong + bad
     if right < 300:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of real torch, and what numpy says of the values of every array in them. stat_want.py OUTDIR
+"""Files of real torch, and what numpy says of the values of every array in them. stat_want.py OUTDIR [STEP]
 
-As cat_want.py; OUTDIR/manifest.json has {"file", "name", "count", "nan", "inf", "zeros", "min", "max", "mean", "std", "norm", "absmax", "first",
+Of the files every STEPth is described. As cat_want.py; OUTDIR/manifest.json has {"file", "name", "count", "nan", "inf", "zeros", "min", "max", "mean", "std", "norm", "absmax", "first",
 "bins", "quantiles"}. Sums are
 those of math.fsum(), fractions or long doubles, which are more than a float64 can hold; "numpy" has what numpy makes of float64. "loose":
 this torch takes other digits of the scale than later ones.
 """
 
 import fractions
+import itertools
 import math
 import sys
 import warnings
@@ -102,8 +103,14 @@ def facts_of(array):
     return facts
 
 
+STEP = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+numbers_of_files = itertools.count()
+
+
 def describe(folder, path, skipped):
     entries = []
+    if next(numbers_of_files) % STEP:
+        return []
     try:
         obj = torch_files.load(path)
     except Exception as error:

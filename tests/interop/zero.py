@@ -19,6 +19,8 @@ import tempfile
 
 sys.dont_write_bytecode = True      # the scripts' folder stays as it is
 
+import each_torch  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 USED = ("utils/zero_to_fp32.py", "checkpoint/constants.py")
 
@@ -74,7 +76,7 @@ def judge_all(python, packages, folder, checks):
 
 
 def check_torch(number, python, packages, checks):
-    text = subprocess.run(python + ["-c", "import torch; print('torch version', torch.__version__)"],
+    text = subprocess.run(python + ["-c", each_torch.ASK_VERSION],
                           capture_output=True, encoding="utf-8", timeout=600).stdout
     version = re.search(r"torch version (\d+)\.(\d+)", text)
     if not version:
