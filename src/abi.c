@@ -79,6 +79,7 @@ SIZED(ckpt_finding, text, 48)
 SIZED(ckpt_verify_options, sha256sums, 56)
 SIZED(ckpt_verify_report, sha256, 104)
 SIZED(ckpt_cause, mend_count, 64)
+SIZED(ckpt_plain_model, reserved, 40)
 SIZED(ckpt_why_options, error_len, 32)
 SIZED(ckpt_why_report, large, 24)
 

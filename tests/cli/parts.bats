@@ -118,7 +118,8 @@ hint: 'ckpt ls' lists the names; --if-present goes on without"
 	[ "$(names out.pt | cut -d' ' -f2 | sort -u)" = cuda:0 ]
 	ckpt edit ddp_model.pt none.pt --strip-module --strip-module
 	want 1 "ckpt: ddp_model.pt: --strip-module: no key begins with 'module.', nothing was written
-hint: --if-present goes on without this step"
+hint: --if-present goes on without this step
+hint: for a plain model: ckpt edit ddp_model.pt none.pt --strip-prefix module."
 	ckpt edit ddp_model.pt none.pt
 	[ "$status" = 64 ]
 	input_is_untouched
