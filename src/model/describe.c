@@ -2,9 +2,9 @@
 #include "model/describe.h"
 
 #include "base/text.h"
+#include "model/meaning.h"
 #include "model/module.h"
 #include "model/numpy_value.h"
-#include "model/plain_values.h"
 #include "model/repr.h"
 #include "pickle/fold.h"
 
@@ -54,15 +54,15 @@ static uint64_t count_state(const struct ckpt_model *model, const struct ckpt_va
 	return count;
 }
 
-/* set([1, 2]), Counter({'a': 2}), torch.Size((1, 2)) */
+/* set([1, 2]), Counter({'a': 2}), torch.Size((1, 2)): what is in them is an argument. */
 static uint64_t count_argument(const struct ckpt_model *model, const struct ckpt_value *call)
 {
-	const struct ckpt_value *only = ckpt_plain_arg_count(model, call) == 1 ? ckpt_plain_arg(model, call, 0)
-									       : NULL;
+	struct ckpt_meaning m;
 
-	if (!only)
+	ckpt_value_meaning(model, call, &m);
+	if (m.kind == CKPT_NODE_OBJECT)
 		return 0;
-	return only->kind >= CKPT_TUPLE && only->kind <= CKPT_FROZENSET ? only->u.seq.count : count_pairs(only);
+	return m.items ? m.items->count : m.pairs ? m.pairs->count / 2 : 0;
 }
 
 static uint64_t count_of(const struct ckpt_model *model, const struct ckpt_value *v)

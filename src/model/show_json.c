@@ -8,6 +8,7 @@
 #include "base/strmap.h"
 #include "base/text.h"
 #include "model/find.h"
+#include "model/meaning.h"
 #include "model/numpy_value.h"
 #include "model/plain_values.h"
 #include "model/repr.h"
@@ -476,19 +477,12 @@ static bool is_mapping(const struct ckpt_value *v)
 static const struct ckpt_seq *items_of_call(const struct json_printer *p,
 					    const struct ckpt_value *v)
 {
-	static const char *const types[][2] = {
-		{ "__builtin__", "set" },    { "builtins", "set" }, { "__builtin__", "frozenset" },
-		{ "builtins", "frozenset" }, { "torch", "Size" },
-	};
-	const struct ckpt_value *arg = ckpt_plain_arg(p->model, v, 0);
+	struct ckpt_meaning m;
 
-	if (!arg || (arg->kind != CKPT_LIST && arg->kind != CKPT_TUPLE) || v->u.call->state ||
-	    ckpt_plain_arg_count(p->model, v) != 1)
-		return NULL;
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if (ckpt_value_is_call_of(v, types[i][0], types[i][1]))
-			return &arg->u.seq;
-	return NULL;
+	ckpt_value_meaning(p->model, v, &m);
+	return m.kind == CKPT_NODE_TUPLE || m.kind == CKPT_NODE_SET || m.kind == CKPT_NODE_FROZENSET
+		       ? m.items
+		       : NULL;
 }
 
 static int put_container(struct json_printer *p, const struct ckpt_value *v, unsigned depth)

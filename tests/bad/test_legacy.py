@@ -156,7 +156,7 @@ class Legacy(files.BadFileTest):
                        tensor(storage("94", 6), (6,), (1,)) + b"sub")
         self.assert_listed(legacy(body), "_parameters.a  float32  [6]")
         _, out, _ = self.ckpt("info", self.write(legacy(body)))
-        self.assertIn("root        Net of 0", out)
+        self.assertIn("root        Net of 1", out)
 
     def test_a_class_inside_of_another_one_with_its_source(self):
         """Protocol 2 names it by a call; fuzz_legacy found that it stayed a persistent id, which no zip can have."""
