@@ -48,7 +48,8 @@ enum ckpt_node_kind {
 	CKPT_NODE_TENSOR,  /* ckpt_node_tensor(), ckpt_node_array(); CKPT_PART_STATE: attributes */
 	CKPT_NODE_NDARRAY, /* of numpy; ckpt_node_array() */
 	CKPT_NODE_SCALAR,  /* of numpy, such as numpy.float64; ckpt_node_array() */
-	CKPT_NODE_STORAGE, /* on its own. INTEGER: its number, for ckpt_storage_get() */
+	/* a storage on its own, or of a call. INTEGER: its number, for ckpt_storage_get(); its class */
+	CKPT_NODE_STORAGE,
 	CKPT_NODE_GLOBAL,  /* a class, a function, a constant such as torch.float32 */
 	/*
 	 * Whatever else was made by a call: CKPT_PART_CALLABLE with the tuple CKPT_PART_ARGS. Its

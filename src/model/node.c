@@ -64,6 +64,21 @@ static void fill_bytes(const struct ckpt_value *v, const struct ckpt_meaning *m,
 	out->nbytes = text->u.bytes.len;
 }
 
+/* Its number, and the class by which its id names it: torch.FloatStorage, UntypedStorage ... */
+static void fill_storage(const struct ckpt_value *v, struct ckpt_node_info *out)
+{
+	const struct ckpt_value *pid = v->u.persid.pid, *type;
+
+	out->integer = ckpt_storage_of(v);
+	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 2)
+		return;
+	type = pid->u.seq.items[1];
+	if (type->kind == CKPT_GLOBAL) {
+		out->module = type->u.global->module;
+		out->class_name = type->u.global->name;
+	}
+}
+
 int ckpt_node_get(const struct ckpt_model *model, const struct ckpt_node *node,
 		  struct ckpt_node_info *out, struct ckpt_error *err)
 {
@@ -88,7 +103,7 @@ int ckpt_node_get(const struct ckpt_model *model, const struct ckpt_node *node,
 	if (m.kind == CKPT_NODE_BOOL || m.kind == CKPT_NODE_INT || m.kind == CKPT_NODE_EXTENSION)
 		info.integer = v->u.integer;
 	if (m.kind == CKPT_NODE_STORAGE)
-		info.integer = ckpt_storage_of(v);
+		fill_storage(v, &info);
 	if (m.kind == CKPT_NODE_FLOAT)
 		info.real = v->u.real;
 	fill_bytes(v, &m, &info);

@@ -160,6 +160,12 @@ static void check_all(const struct ckpt_model *model)
 	check_tensor(model, ckpt_node_value(model, root, 0), "w", numbers);
 	check_tensor(model, ckpt_node_value(model, root, 1), "t", turned);
 	assert_int_equal(info_of(model, ckpt_node_value(model, root, 2)).kind, CKPT_NODE_TENSOR);
+	/* of a tensor, arguments are a storage and how it lies in that */
+	list = ckpt_node_item(model, ckpt_node_part(model, ckpt_node_value(model, root, 0), CKPT_PART_ARGS), 0);
+	info = info_of(model, list);
+	assert_int_equal(info.kind, CKPT_NODE_STORAGE);
+	assert_int_equal(info.integer, 0);
+	assert_string_equal(info.class_name, "FloatStorage");
 	assert_int_equal(ckpt_node_find(model, "l", &list, &err), 0);
 	assert_ptr_equal(ckpt_node_value(model, root, 3), list);
 	assert_null(ckpt_node_value(model, root, 4));
