@@ -60,7 +60,7 @@ do_task() {
 	do_task "Which files" 's/IN\.\.\./ddp_model.pt plain.pt/'
 	cp ddp_trainer.pt 1.pt && cp ddp_trainer.pt 2.pt
 	do_task "Drop the optimizer" 's/IN\.\.\./1.pt 2.pt/'
-	! "$CKPT" ls 1.pt | grep -q optimizer
+	[[ $("$CKPT" ls 1.pt) != *optimizer* ]]
 	printf 'module.head.bias head.bias\n' >list
 	do_task "Rename keys" 's/LIST IN OUT/list ddp_model.pt renamed.pt/'
 	do_task "Print a slice" 's/IN .NAME/ddp_trainer.pt '"'model.module.head.bias"'/; s/IN/ddp_trainer.pt/'
