@@ -366,7 +366,8 @@ static int build_tensor(const void *options, void *report)
 	(void)report;
 	assert_int_equal(rc, 0);
 	t = ckpt_build_tensor(b, ckpt_build_storage(b, "float32", "cpu", &one, sizeof(one)), options);
-	return drop(ckpt_builder_finish(b, t, &made, &err), made);
+	rc = ckpt_builder_finish(b, t, &made, &err);
+	return drop(rc, made);
 }
 
 /* ---- structs ---- */
