@@ -73,10 +73,8 @@ class Runs:
 def unreadable(commands, work, paths):
     """Those that some torch does not load as the old or the new checkpoint."""
     bad = []
-    with open(os.path.join(work, "list"), "w") as stream:
-        stream.write("\n".join(paths))
     for command in commands:
-        done = subprocess.run(command.split() + ["crash_files.py", "check", "list"], cwd=work,
+        done = subprocess.run(command.split() + ["crash_files.py", "check"], cwd=work, input="\n".join(paths),
                               stdout=subprocess.PIPE, encoding="utf-8")
         said = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
         for path in paths:
