@@ -7,6 +7,7 @@ to write where an object of torch would be.
 """
 
 import io
+import itertools
 import os
 import pickle
 import struct
@@ -133,14 +134,7 @@ def row_major(shape):
 
 def positions(shape):
     """All indexes of a shape, in row-major order."""
-    index = [0] * len(shape)
-    for _ in range(product(shape)):
-        yield tuple(index)
-        for d in reversed(range(len(shape))):
-            index[d] += 1
-            if index[d] < shape[d]:
-                break
-            index[d] = 0
+    return itertools.product(*map(range, shape))
 
 
 class Tensor:

@@ -48,8 +48,11 @@ class View(Tensor):
 
     def __init__(self, dtype, shape, strides, offset, storage, location, flags):
         size = SIZES[dtype]
-        data = b"".join(storage[at * size:at * size + size] for at in (
-            offset + sum(i * s for i, s in zip(index, strides)) for index in positions(shape)))
+        if tuple(strides) == row_major(shape):
+            data = storage[offset * size:(offset + product(shape)) * size]
+        else:
+            data = b"".join(storage[at * size:at * size + size] for at in (
+                offset + sum(i * s for i, s in zip(index, strides)) for index in positions(shape)))
         super().__init__(dtype, shape, data)
         self.strides, self.offset, self.storage, self.location, self.flags = strides, offset, storage, location, flags
 
@@ -176,10 +179,12 @@ class Index:
         for chunk in self.chunks[key]:
             part = chunk.load()
             assert part.dtype == dtype and part.shape == chunk.sizes, "%s: %r is no %s" % (key, part, chunk.sizes)
-            for number, index in enumerate(positions(chunk.sizes)):
-                at = sum((o + i) * s for o, i, s in zip(chunk.offsets, index, strides))
-                assert not seen[at], "%s: covered twice" % key
-                seen[at], data[at * size:at * size + size] = 1, part.data[number * size:number * size + size]
+            row = chunk.sizes[-1] if chunk.sizes else 1
+            for number, index in enumerate(positions(chunk.sizes[:-1]) if row else ()):
+                at = sum((o + i) * s for o, i, s in zip(chunk.offsets, (*index, 0), strides))
+                assert not any(seen[at:at + row]), "%s: covered twice" % key
+                seen[at:at + row] = b"\1" * row
+                data[at * size:(at + row) * size] = part.data[number * row * size:(number + 1) * row * size]
         assert all(seen), "%s: not covered" % key
         return Tensor(dtype, shape, data)
 
