@@ -54,12 +54,11 @@ def check_all(ckpt, work, entries):
 
 def check(ckpt, command, work):
     os.mkdir(os.path.join(work, "found"))
-    done = subprocess.run(command.split() + ["cat_want.py", "out"], cwd=work, stdout=subprocess.PIPE,
+    done = subprocess.run(command.split() + ["cat_want.py", "out", str(each_torch.STEP)], cwd=work, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, encoding="utf-8")
     print(done.stdout.strip())
     with open(os.path.join(work, "out", "manifest.json")) as stream:
         entries = json.load(stream)
-    entries = entries[::each_torch.STEP]
     pairs, wrong, texts = check_all(ckpt, work, entries)
     with open(os.path.join(work, "pairs.json"), "w") as stream:
         json.dump(pairs, stream)

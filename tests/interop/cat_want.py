@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of real torch, and what torch and numpy make of every array in them. cat_want.py OUTDIR
+"""Files of real torch, and what torch and numpy make of every array in them. cat_want.py OUTDIR [STEP]
 
 OUTDIR/NAME.KIND.pt are the files, OUTDIR/NAME.KIND/I.npy what torch loads, as numpy saves it, and OUTDIR/manifest.json says
 which value that is, and how numpy prints it: {"file", "name", "part", "npy", "text"}; "refused" instead of "npy" for
-what has no values. cat_want.py OUTDIR --compare LIST RESULT compares pairs of files of a JSON list, and writes what differs.
+what has no values. Of the values every STEPth is there. cat_want.py OUTDIR --compare LIST RESULT compares pairs of files of a JSON list, and writes what differs.
 """
 
 import collections
+import itertools
 import json
 import os
 import sys
@@ -111,10 +112,15 @@ def walk(value, name, seen):
 
 
 class Writer:
+    step, seen = 1, itertools.count()   # of all files together
+
     def __init__(self, folder, path):
         self.folder, self.path, self.count, self.entries = folder, path, 0, []
 
     def add(self, name, array, part=None, printed=True):
+        if next(Writer.seen) % Writer.step:
+            self.count += 1
+            return
         entry = {"file": os.path.basename(self.path), "name": name, "part": part}
         os.makedirs(self.path[:-3], exist_ok=True)
         target = "%s/%d.npy" % (self.path[:-3], self.count)
@@ -126,7 +132,8 @@ class Writer:
         self.entries.append(entry)
 
     def refuse(self, name):
-        self.entries.append({"file": os.path.basename(self.path), "name": name, "refused": True})
+        if next(Writer.seen) % Writer.step == 0:
+            self.entries.append({"file": os.path.basename(self.path), "name": name, "refused": True})
 
     def add_value(self, name, value):
         if isinstance(value, np.generic):
@@ -199,15 +206,15 @@ def variants(obj, folder, name, protocol):
         yield path + ".big.pt"
 
 
-def write_all(folder, describe=describe):
-    """DESCRIBE(folder, path, skipped) -> entries of the manifest, for each file."""
+def write_all(folder, describe=describe, step=1):
+    """DESCRIBE(folder, path, skipped) -> entries of the manifest, for every STEPth file."""
     import cat_objects  # noqa: F401
     import fake_cuda
     import objects  # noqa: F401
     import registry
 
     fake_cuda.install()
-    entries, skipped, files = [], [], 0
+    entries, skipped, files, seen = [], [], 0, itertools.count()
     os.makedirs(folder)
     for entry in registry.ITEMS.values():
         fake_cuda.clear()
@@ -219,6 +226,8 @@ def write_all(folder, describe=describe):
             if not any(True for _ in walk(obj, "", set())):
                 continue
             for path in variants(obj, folder, entry.name, entry.protocol):
+                if next(seen) % step:
+                    continue
                 found = describe(folder, path, skipped)
                 entries += found
                 files += bool(found)
@@ -274,6 +283,7 @@ def main():
     if "--compare" in sys.argv:
         compare_all(*sys.argv[-2:])
     else:
+        Writer.step = int(sys.argv[2]) if len(sys.argv) > 2 else 1
         write_all(sys.argv[1])
 
 

@@ -61,12 +61,11 @@ def unzip_agrees(work, pairs):
 
 
 def check_torch(ckpt, command, work):
-    done = subprocess.run(command.split() + ["npz_want.py", "out"], cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    done = subprocess.run(command.split() + ["npz_want.py", "out", str(min(each_torch.STEP, 3))], cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           encoding="utf-8", check=False)
     print(done.stdout.strip()[-1500:])
     with open(os.path.join(work, "out", "manifest.json")) as stream:
         entries = json.load(stream)
-    entries = entries[::min(each_torch.STEP, 3)]
     os.mkdir(os.path.join(work, "found"))
     wrong, pairs = [], []
     for number, entry in enumerate(entries):

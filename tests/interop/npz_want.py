@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of real torch, and the arrays that torch makes of their tensors with .numpy(). npz_want.py OUTDIR
+"""Files of real torch, and the arrays that torch makes of their tensors with .numpy(). npz_want.py OUTDIR STEP
 
 As cat_want.py; OUTDIR/manifest.json has {"file", "arrays": {name: .npy}, "refused": names of tensors that have no .numpy(), "exact"}. With
 "exact", a file is a flat dict, and OUTDIR/FILE.npz what numpy.savez() writes of it.
@@ -131,7 +131,7 @@ def compare_all(folder, listed, result):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
+    if "--compare" in sys.argv:
         compare_all(sys.argv[1], *sys.argv[3:])
     else:
-        cat_want.write_all(sys.argv[1], describe)
+        cat_want.write_all(sys.argv[1], describe, int(sys.argv[2]))

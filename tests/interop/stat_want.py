@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of real torch, and what numpy says of the values of every array in them. stat_want.py OUTDIR [STEP]
+"""Files of real torch, and what numpy says of the values of every array in them. stat_want.py OUTDIR STEP
 
 Of the files every STEPth is described. As cat_want.py; OUTDIR/manifest.json has {"file", "name", "count", "nan", "inf", "zeros", "min", "max", "mean", "std", "norm", "absmax", "first",
 "bins", "quantiles"}. Sums are
@@ -8,7 +8,6 @@ this torch takes other digits of the scale than later ones.
 """
 
 import fractions
-import itertools
 import math
 import sys
 import warnings
@@ -103,14 +102,8 @@ def facts_of(array):
     return facts
 
 
-STEP = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-numbers_of_files = itertools.count()
-
-
 def describe(folder, path, skipped):
     entries = []
-    if next(numbers_of_files) % STEP:
-        return []
     try:
         obj = torch_files.load(path)
     except Exception as error:
@@ -135,4 +128,4 @@ def describe(folder, path, skipped):
 
 if __name__ == "__main__":
     import stat_objects  # noqa: F401
-    cat_want.write_all(sys.argv[1], describe)
+    cat_want.write_all(sys.argv[1], describe, int(sys.argv[2]))
