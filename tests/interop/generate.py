@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write every interop object with the running torch.
 
-    python generate.py OUTDIR [PATTERN | every:N | plans:FILE | only-build:plans:FILE]
+    python generate.py OUTDIR [PATTERN | every:N:K | plans:FILE | only-build:plans:FILE]
 
-PATTERN is of the names of objects, every:N every Nth, FILE a JSON list of plans of random_plans.py; only-build makes no more than a/. OUTDIR then holds
+PATTERN is of the names of objects, every:N:K every Nth from the Kth on, which is less than N, FILE a JSON list of plans of random_plans.py; only-build makes no more than a/. OUTDIR then holds
     a/NAME.pt           the object as it was built
     c/NAME.pt           a/NAME.pt loaded and saved: what `ckpt convert` has to write
     s/NAME.pt           loaded, `module.` stripped, saved: `ckpt strip-module`
@@ -77,9 +77,10 @@ def chosen(only):
             return random_build.entries(json.load(stream))
     import objects  # noqa: F401
 
-    step = int(only[len("every:"):]) if only and only.startswith("every:") else 0
-    return [entry for number, entry in enumerate(registry.ITEMS.values())
-            if not (number % step if step else only and not fnmatch.fnmatchcase(entry.name, only))]
+    if only and only.startswith("every:"):
+        step, first = map(int, only.split(":")[1:])
+        return [entry for number, entry in enumerate(registry.ITEMS.values()) if number % step == first]
+    return [entry for entry in registry.ITEMS.values() if not only or fnmatch.fnmatchcase(entry.name, only)]
 
 
 def build_all(folder, only, part=0, parts=1):

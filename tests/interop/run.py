@@ -251,6 +251,12 @@ def in_parallel(function, items):
             pass
 
 
+def chosen(options):
+    """Every Nth object, or a part of these, as generate.py wants it."""
+    number, parts = map(int, options.part.split("/"))
+    return "every:%d:%d" % (options.every * parts, options.every * (number - 1))
+
+
 def check_all(options):
     """Everything, in the work folder, which is the current one."""
     commands = [part for part in os.environ["CKPT_PYTHON"].split(";") if part.strip()]
@@ -261,7 +267,7 @@ def check_all(options):
     if options.torch:
         torches = [torch for torch in torches if torch.version == options.torch]
     report = Report()
-    in_parallel(lambda torch: check_generation(torch, options.only or options.every and "every:" + options.every, report), torches)
+    in_parallel(lambda torch: check_generation(torch, options.only or chosen(options), report), torches)
     pairs = pairs_to_load(torches)
     in_parallel(lambda torch: check_loads(torch, pairs, report), torches)
     return report.finish(Exceptions(os.path.join(HERE, "exceptions.txt")))
@@ -281,8 +287,9 @@ def make_work_folder():
 def parse_options():
     parser = argparse.ArgumentParser(description="Compare ckpt with real torch, byte for byte.")
     parser.add_argument("--only", metavar="NAME", help="one object")
-    parser.add_argument("--every", metavar="N", default=None if os.environ.get("CKPT_TEST_LONG") == "1" else "3",
+    parser.add_argument("--every", metavar="N", type=int, default=1 if os.environ.get("CKPT_TEST_LONG") == "1" else 3,
                         help="of the objects every Nth (3, in a long run all)")
+    parser.add_argument("--part", metavar="K/P", default="1/1", help="of these the Kth of P parts")
     parser.add_argument("--torch", metavar="VERSION", help="one torch, such as 2.14, or 'last': the last of CKPT_PYTHON")
     parser.add_argument("--keep", action="store_true", help="leave the work folder behind")
     return parser.parse_args()
