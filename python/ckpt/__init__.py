@@ -54,8 +54,12 @@ def __getattr__(name: str) -> Any:
         from . import _load
 
         return getattr(_load, name)
+    if name == "torch":
+        from importlib import import_module
+
+        return import_module(".torch", __name__)
     raise AttributeError("module 'ckpt' has no attribute %r" % name)
 
 
 def __dir__() -> List[str]:
-    return sorted(set(globals()) | set(_LATER))
+    return sorted(set(globals()) | set(_LATER) | {"torch"})

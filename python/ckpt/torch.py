@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints as objects of torch: what torch.load gives, without an unpickler.
+
+The file is decoded by the library. Tensors are made by the functions of the torch that runs here, and only by those
+that its own torch.load(weights_only=True) calls; nothing is imported because a file says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import stat
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+from . import _ckpt
+from ._checkpoint import _open_model
+from ._errors import Error
+from ._load import Global, Missing, Opaque
+from ._values import refuse, to_torch
+
+__all__ = ["UnpicklingError", "load"]
+
+# They only keep the storage that they are given; what is in it is read later, all of it at once.
+_KEEPERS = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")
+_BLOCKED = ("sys", "os", "posix", "nt")
+_FLAG_REQUIRES_GRAD, _FLAG_PARAMETER = 1, 2  # enum ckpt_tensor_flags
+
+
+class UnpicklingError(Error, pickle.UnpicklingError):
+    """The file needs a class or function that is not allowed. Nothing of it was called."""
+
+
+def _refused(text: str) -> UnpicklingError:
+    error = UnpicklingError(text)
+    error.text, error.status = text, "UNSUPPORTED"
+    return error
+
+
+def _mapped(module: str, name: str) -> Tuple[str, str]:
+    """As Python 3 calls it."""
+    names = torch._utils.NAME_MAPPING
+    if (module, name) in names:
+        return names[(module, name)]
+    return torch._utils.IMPORT_MAPPING.get(module, module), name
+
+
+def _mapped_name(path: str) -> str:
+    return ".".join(_mapped(*path.rsplit(".", 1))) if "." in path else path
+
+
+def _not_allowed(path: str) -> UnpicklingError:
+    return _refused("the file wants %s, which is not allowed: if you trust what it does with its arguments, "
+                    "torch.serialization.add_safe_globals([%s]) allows it; ckpt.torch.load(..., weights_only=False) "
+                    "gives ckpt.Opaque in its place" % (path, path.rpartition(".")[2]))
+
+
+def _allowed() -> Dict[str, Any]:
+    """What torch.load(weights_only=True) may call, by name; the user's own safe globals, too."""
+    from torch import _weights_only_unpickler as unpickler
+
+    names = dict(unpickler._get_user_allowed_globals())
+    names.update(unpickler._get_allowed_globals())
+    return names
+
+
+class _Place:
+    """Where storages go: map_location of torch.load."""
+
+    def __init__(self, map_location: Any) -> None:
+        self.map_location = map_location
+        self._restore = torch.serialization._get_restore_location(map_location)
+        self.meta = str(map_location) == "meta" if isinstance(map_location, (str, torch.device)) else False
+        if map_location is None:
+            self._stays: Callable[[str], bool] = lambda location: location == "cpu"
+        elif isinstance(map_location, dict):
+            self._stays = lambda location: map_location.get(location, location) == "cpu"
+        elif isinstance(map_location, (str, torch.device)):
+            everywhere = str(map_location) == "cpu"
+            self._stays = lambda location: everywhere
+        else:
+            self._stays = lambda location: False
+
+    def stays(self, location: str) -> bool:
+        """Whether a storage of LOCATION simply stays in main memory."""
+        return self._stays(location)
+
+    def restore(self, storage: Any, location: str) -> Any:
+        return self._restore(storage, location)
+
+
+class _Storages:
+    """The storages of a model in memory of torch: allocated when they are named, read together."""
+
+    def __init__(self, model: _ckpt.Model, place: _Place, mmap: bool) -> None:
+        self._model, self._place, self._mmap = model, place, mmap
+        self._made: Dict[int, Any] = {}
+        self._ranges: List[Tuple[int, int, int, Any]] = []
+        self._kept: List[Any] = []  # what _ranges are the memory of
+        self._types: Dict[int, Any] = {}
+        self._files: Dict[str, Any] = {}
+        tls = getattr(torch.serialization, "_serialization_tls", None)
+        self._skip = bool(getattr(tls, "skip_data", False))
+        detect = getattr(getattr(torch, "_guards", None), "detect_fake_mode", None)
+        self._fake = bool(detect is not None and detect(None) is not None)
+
+    def get(self, index: int, dtype: Any, location: str, nbytes: int) -> Any:
+        """Storage INDEX as a TypedStorage. Before flush() its values need not be there yet."""
+        typed = self._made.get(index)
+        if typed is None:
+            typed = torch.storage.TypedStorage(wrap_storage=self._untyped(index, location, nbytes), dtype=dtype,
+                                               _internal=True)
+            # torch.load makes another one each time of what has no memory; then it may be of another dtype, too
+            if nbytes and typed._data_ptr():
+                self._made[index] = typed
+        return typed
+
+    def _untyped(self, index: int, location: str, nbytes: int) -> Any:
+        if self._fake or self._place.meta:
+            storage = torch.UntypedStorage(nbytes, device="meta")
+            if self._fake:
+                storage._fake_device = location
+            return storage
+        storage = self._mapped(index, nbytes) if self._mmap else None
+        if storage is None:
+            storage = torch.UntypedStorage(nbytes)
+            if nbytes and not self._skip:
+                kind = self._types.get(nbytes)
+                if kind is None:
+                    kind = self._types[nbytes] = ctypes.c_char * nbytes
+                self._ranges.append((index, 0, nbytes, kind.from_address(storage.data_ptr())))
+                self._kept.append(storage)
+        if self._place.stays(location):
+            return storage
+        self.flush()  # one at a time, so that memory here holds no more than one that goes elsewhere
+        return self._place.restore(storage, location)
+
+    def _mapped(self, index: int, nbytes: int) -> Any:
+        """A slice of the file; None: its bytes are not there as they have to be in memory."""
+        info = self._model.storage_info(index)
+        path, offset = info["path"], info["offset"]
+        if path is None or not nbytes:
+            return None
+        whole = self._files.get(path)
+        if whole is None:
+            get = getattr(torch.serialization, "get_default_mmap_options", None)
+            import mmap
+
+            shared = bool(get is not None and get() == mmap.MAP_SHARED)
+            whole = self._files[path] = torch.UntypedStorage.from_file(path, shared, os.path.getsize(path))
+        return whole[offset:offset + nbytes]
+
+    def flush(self) -> None:
+        """Read what was named."""
+        if self._ranges:
+            self._model.read_storages(self._ranges)
+            self._ranges, self._kept = [], []
+
+
+class _Hooks:
+    """Makes what is not plain, for the walker of the extension: see python/ckpt/_build.c."""
+
+    calls = True
+    size = torch.Size
+
+    def __init__(self, model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool) -> None:
+        self._model, self._storages, self._place, self._strict = model, storages, place, weights_only
+        self._allowed = _allowed()
+        self._callable = {id(value) for value in self._allowed.values()}
+        self._keepers = {id(getattr(torch._utils, name)) for name in _KEEPERS if hasattr(torch._utils, name)}
+        self._dtypes: Dict[str, Tuple[Any, int]] = {}
+        self._columns: Any = None
+
+    # ---- tensors and storages ----
+
+    def _dtype(self, name: str) -> Tuple[Any, int]:
+        known = self._dtypes.get(name)
+        if known is None:
+            dtype = getattr(torch, name, None)
+            if not isinstance(dtype, torch.dtype):
+                raise refuse("this torch has no dtype %s" % name)
+            known = self._dtypes[name] = (dtype, torch._utils._element_size(dtype))
+        return known
+
+    def storage(self, index: int, dtype: str, key: str, device: str, numel: int) -> Any:
+        kind, size = self._dtype(dtype)
+        return self._storages.get(index, kind, device, numel * size)
+
+    def tensor(self, index: int) -> Any:
+        """Of a format without pickles."""
+        if self._columns is None:
+            self._columns = self._model.table()
+        column = {name: values[index] for name, values in self._columns.items()
+                  if name in ("dtypes", "shapes", "strides", "offsets", "storages", "flags", "devices", "layouts")}
+        if column["storages"] >= 0 and column["layouts"] == "strided":
+            dtype, size = self._dtype(column["dtypes"])
+            nbytes = self._model.storage_info(column["storages"])["nbytes"]
+            storage = self._storages.get(column["storages"], dtype, column["devices"], nbytes)
+            made = torch._utils._rebuild_tensor(storage, column["offsets"], column["shapes"], column["strides"])
+            if made.dtype != dtype:
+                made = made.view(dtype)
+        else:
+            made = to_torch(lambda: self._model.open_array(index), None)
+            if self._place.meta:
+                made = made.to("meta")
+            elif not self._place.stays(column["devices"]) and made.layout is torch.strided:
+                storage = self._place.restore(made.untyped_storage(), column["devices"])
+                typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=made.dtype, _internal=True)
+                made = torch._utils._rebuild_tensor(typed, 0, made.size(), made.stride())
+        if column["flags"] & _FLAG_PARAMETER:
+            return torch.nn.Parameter(made, bool(column["flags"] & _FLAG_REQUIRES_GRAD))
+        return made.requires_grad_() if column["flags"] & _FLAG_REQUIRES_GRAD else made
+
+    def array(self, array: _ckpt.Array, kind: str) -> Any:
+        raise _refused("there is a %s of numpy that no call makes" % kind)
+
+    # ---- classes and functions ----
+
+    def global_(self, module: str, name: str) -> Any:
+        module, name = _mapped(module, name)
+        path = "%s.%s" % (module, name)
+        if module not in _BLOCKED and path in self._allowed:
+            return self._allowed[path]
+        if not self._strict:
+            return Global(module, name)
+        if module in _BLOCKED:
+            raise _refused("the file wants %s, and nothing of module '%s' is ever allowed" % (path, module))
+        raise _not_allowed(path)
+
+    def call(self, function: Any, args: Any, kwargs: Any, is_new: bool) -> Any:
+        if id(function) not in self._callable or type(args) is not tuple or kwargs is not None:
+            if not self._strict:
+                return Opaque(function, args, kwargs, is_new)
+            raise _refused("the file calls %r in a way that torch.load(weights_only=True) does not allow" % (function,))
+        if id(function) not in self._keepers:
+            self._storages.flush()
+        try:
+            return self._make(function, args, is_new)
+        except Exception:
+            if self._strict:
+                raise
+            # one of the arguments is a class that was not looked up
+            named = [path for path, value in self._allowed.items() if value is function]
+            module, _, name = named[0].rpartition(".")
+            return Opaque(Global(module, name), args, kwargs, is_new)
+
+    def _make(self, function: Any, args: Tuple[Any, ...], is_new: bool) -> Any:
+        if is_new and function is not torch.nn.Parameter:
+            made = function.__new__(function, *args)
+        else:
+            made = function(*args)
+        if function in torch._tensor_classes and "sparse" in function.__module__:
+            torch._utils._sparse_tensors_to_validate.append(made)
+        return made
+
+    def fill(self, made: Any, items: List[Any], pairs: List[Tuple[Any, Any]], state: Tuple[Any, ...],
+             setter: Any) -> None:
+        if type(made) is Opaque:
+            made.items, made.pairs = items, pairs
+            if state:
+                made.state = state[0]
+            return
+        if items:
+            if not isinstance(made, list):
+                raise _refused("the file appends to an object of %r" % type(made))
+            made.extend(items)
+        if pairs:
+            if not isinstance(made, dict):
+                raise _refused("the file sets items of an object of %r" % type(made))
+            for key, value in pairs:
+                made[key] = value
+        if state:
+            if setter is not None:
+                raise _refused("the file sets the state of an object with a function of its own")
+            self._set_state(made, state[0])
+
+    def _set_state(self, made: Any, state: Any) -> None:
+        kind = type(made)
+        if kind is torch.Tensor:
+            made.set_(*state)
+        elif kind is torch.nn.Parameter:
+            made.__setstate__(state)
+        elif id(kind) not in self._callable:
+            raise _refused("the file sets the state of an object of %r" % kind)
+        elif hasattr(made, "__setstate__"):
+            made.__setstate__(state)
+        else:
+            slots = None
+            if isinstance(state, tuple) and len(state) == 2:
+                state, slots = state
+            if state:
+                made.__dict__.update(state)
+            for name, value in (slots or {}).items():
+                setattr(made, name, value)
+
+    def factory(self, function: Any) -> Any:
+        if self._strict and "collections.defaultdict" not in self._allowed:
+            self.global_("collections", "defaultdict")
+        if isinstance(function, Global):
+            return {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple,
+                    "bool": bool}.get(function.name) if function.module == "builtins" else None
+        return function
+
+    def other(self, kind: str, value: Any) -> Any:
+        if kind == "missing":
+            if self._strict:
+                raise refuse("a part could not be read: %s" % value, "FORMAT")
+            return Missing(value)
+        if self._strict:
+            raise _refused("the file has an object that only the registry of copyreg knows" if kind == "extension" else
+                           "the file has a persistent id that is no storage")
+        return Opaque(Global("copyreg" if kind == "extension" else "torch.serialization", kind), (value,), None, False)
+
+
+def _validate_sparse(weights_only: bool) -> None:
+    validate = torch._utils._validate_loaded_sparse_tensors
+    if "weights_only" in validate.__code__.co_varnames[:validate.__code__.co_argcount]:
+        validate(weights_only=weights_only)
+    else:
+        validate()
+
+
+def _build(model: _ckpt.Model, map_location: Any, weights_only: bool, mmap: bool) -> Any:
+    place = _Place(map_location)
+    storages = _Storages(model, place, mmap)
+    hooks = _Hooks(model, storages, place, weights_only)
+    tls = getattr(torch.serialization, "_serialization_tls", None)
+    if tls is not None:
+        before, tls.map_location = tls.map_location, map_location
+    try:
+        result = model.build("", hooks)
+        storages.flush()
+    except BaseException:
+        # tensors of a load that failed are nobody's to look at
+        torch._utils._sparse_tensors_to_validate.clear()
+        raise
+    finally:
+        if tls is not None:
+            tls.map_location = before
+    _validate_sparse(weights_only)
+    return result
+
+
+def _config_mmap() -> bool:
+    try:
+        from torch.utils.serialization import config
+    except ImportError:  # torch before 2.7
+        return False
+    return bool(config.load.mmap)
+
+
+class _Copy:
+    """A path by which the system finds what an open file has."""
+
+    def __init__(self, stream: Any) -> None:
+        try:
+            self._fd: Optional[int] = None
+            number = stream.fileno()
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                raise OSError("no regular file")
+        except (AttributeError, OSError, ValueError):
+            number = self._fd = os.memfd_create("ckpt")
+            stream.seek(0)
+            while True:
+                piece = memoryview(stream.read(1 << 20))
+                if not piece:
+                    break
+                while piece:
+                    piece = piece[os.write(number, piece):]
+        self.path = "/proc/self/fd/%d" % number
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+
+def _check_opcodes(f: Any, allowed: Dict[str, Any]) -> None:
+    """Refuse what torch's unpickler does not execute, also where nothing of the result comes from it."""
+    copy = _Copy(f) if hasattr(f, "read") else None
+    try:
+        refusals = _ckpt.scan_refusals(copy.path if copy is not None else f)
+    finally:
+        if copy is not None:
+            copy.close()
+    bit = 4 if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14) else 2
+    for name, versions, can_be_allowed, record, _, text in refusals:
+        if not versions & bit or name is not None and can_be_allowed and _mapped_name(name) in allowed:
+            continue
+        if name is not None and can_be_allowed:
+            raise _not_allowed(_mapped_name(name))
+        raise _refused("%s%s" % (record + ": " if record else "", text))
+
+
+def load(f: Any, map_location: Any = None, weights_only: Optional[bool] = True, mmap: Optional[bool] = None) -> Any:
+    """What torch.load(f) gives: the same objects, in the same order, sharing the same storages.
+
+    F             a path of whatever ckpt.open() takes, or an open binary file
+    MAP_LOCATION  as torch.load has it: None, "cuda:1", a torch.device, a dict or a function
+    WEIGHTS_ONLY  True: what needs a class or function that neither torch.load(weights_only=True) nor
+                  torch.serialization.add_safe_globals() allows is refused with an UnpicklingError
+                  (a pickle.UnpicklingError). False: it becomes ckpt.Opaque. Nothing is imported, ever
+    MMAP          storages are maps of the file, and read when they are used. None: what
+                  torch.utils.serialization.config.load.mmap says
+
+    Without MMAP, threads read all storages straight into the memory of their tensors.
+    """
+    if mmap is None:
+        mmap = _config_mmap()
+    if mmap and hasattr(f, "read"):
+        raise ValueError("mmap needs a path, not an open file")
+    model = _open_model(f, False)
+    try:
+        if model.file_info()["is_program"]:
+            raise RuntimeError("this is a TorchScript archive: torch.jit.load() runs it, and `ckpt convert` makes a "
+                               "checkpoint of its tensors")
+        strict = weights_only is None or bool(weights_only)
+        if strict and not isinstance(f, (bytes, bytearray, memoryview)):
+            _check_opcodes(f, _allowed())
+        return _build(model, map_location, strict, bool(mmap))
+    finally:
+        model.close()

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt.torch.load() beside torch.load(weights_only=True): python_torch_judge.py LIST, with the package `ckpt` in this folder.
+
+LIST is that of python_judge.py: lines SOURCE<tab>REFERENCE, both absolute or relative to this folder. Each file is loaded
+from its path, with and without mmap, and as an open file. What torch refuses has to be refused, too. Prints a line for what
+is wrong, and at the end the counts.
+"""
+
+import collections
+import math
+import os
+import pickle
+import struct
+import sys
+import traceback
+import warnings
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+
+import ckpt  # noqa: E402
+
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+counts = collections.Counter()
+
+
+class Different(Exception):
+    pass
+
+
+def require(condition, where, text, *values):
+    if not condition:
+        raise Different("%s: %s" % (where, text % tuple(repr(value)[:100] for value in values)))
+
+
+def bits(tensor):
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    return tensor.reshape(-1).view(BITS[tensor.element_size()]) if tensor.numel() else torch.empty(0)
+
+
+def untyped(storage):
+    return storage._untyped_storage if isinstance(storage, torch.storage.TypedStorage) else storage
+
+
+class Judge:
+    def __init__(self):
+        self.partner, self.kept = {}, []
+
+    def same_identity(self, wanted, found, where):
+        for left, right in ((("w", wanted), ("f", found)), (("f", found), ("w", wanted))):
+            require(self.partner.setdefault(left, right) == right, where, "shared on one side only")
+
+    def compare(self, wanted, found, where="object"):
+        """With a stack of its own, as objects may be nested deeper than Python calls."""
+        todo, seen = [(wanted, found, where)], set()
+        while todo:
+            wanted, found, where = todo.pop()
+            require(type(wanted) is type(found), where, "types %s, %s", type(wanted), type(found))
+            if isinstance(wanted, (torch.Tensor, dict, list, set, bytearray)) or hasattr(wanted, "__dict__"):
+                self.same_identity(id(wanted), id(found), where)
+            if isinstance(wanted, (torch.Tensor, dict, list, tuple)) or hasattr(wanted, "__dict__"):
+                if id(wanted) in seen:
+                    continue
+                seen.add(id(wanted))
+                self.kept.append((wanted, found))
+            if isinstance(wanted, torch.Tensor):
+                counts["tensors"] += 1
+                todo += self.tensor(wanted, found, where)
+                wanted = found = None
+            elif isinstance(wanted, (torch.storage.TypedStorage, torch.UntypedStorage)):
+                self.storage(wanted, found, where)
+            elif isinstance(wanted, dict):
+                require(len(wanted) == len(found), where, "%s and %s items", len(wanted), len(found))
+                todo += [(a, b, "%s[%.40r]" % (where, key)) for (key, a), b in zip(wanted.items(), found.values())]
+                todo += [(a, b, where + " (key)") for a, b in zip(wanted, found)]
+                if hasattr(wanted, "__dict__"):
+                    todo.append((wanted.__dict__, found.__dict__, where + ".__dict__"))
+            elif isinstance(wanted, (list, tuple)):
+                require(len(wanted) == len(found), where, "%s and %s items", len(wanted), len(found))
+                todo += [(a, b, "%s[%d]" % (where, i)) for i, (a, b) in enumerate(zip(wanted, found))]
+            elif isinstance(wanted, float):
+                require(struct.pack("d", wanted) == struct.pack("d", found) or math.isnan(wanted) and math.isnan(found),
+                        where, "%s, %s", wanted, found)
+            elif isinstance(wanted, complex):
+                require(repr(wanted) == repr(found), where, "%s, %s", wanted, found)
+            elif isinstance(wanted, BaseException):
+                todo.append((wanted.args, found.args, where + ".args"))
+            elif type(wanted).__name__ == "StorageType":
+                require(vars(wanted) == vars(found), where, "%s, %s", vars(wanted), vars(found))
+            else:
+                require(wanted == found, where, "%s, %s", wanted, found)
+
+    def storage(self, wanted, found, where):
+        wanted_bytes, found_bytes = untyped(wanted), untyped(found)
+        require(wanted_bytes.device == found_bytes.device, where, "%s, %s", wanted_bytes.device, found_bytes.device)
+        require(wanted_bytes.nbytes() == found_bytes.nbytes(), where, "%s and %s bytes", wanted_bytes.nbytes(), found_bytes.nbytes())
+        if isinstance(wanted, torch.storage.TypedStorage):
+            require(wanted.dtype == found.dtype, where, "%s, %s", wanted.dtype, found.dtype)
+        if wanted_bytes.nbytes() and wanted_bytes.device.type != "meta":
+            self.same_identity(("s", wanted_bytes.data_ptr()), ("s", found_bytes.data_ptr()), where)
+            self.kept.append((wanted_bytes, found_bytes))
+            require(torch.equal(torch.tensor([], dtype=torch.uint8).set_(wanted_bytes), torch.tensor([], dtype=torch.uint8).set_(found_bytes)),
+                    where, "other bytes")
+
+    def tensor(self, wanted, found, where):
+        """Compare what a tensor itself has; [(wanted, found, where)] of what else there is to compare."""
+        for name in ("dtype", "device", "layout", "requires_grad", "is_quantized", "is_nested", "is_sparse"):
+            require(getattr(wanted, name) == getattr(found, name), where, name + " %s, %s", getattr(wanted, name), getattr(found, name))
+        more = [(wanted.__dict__, found.__dict__, where + ".__dict__")]
+        if wanted.is_nested and wanted.layout is torch.strided:
+            counts["nested"] += 1
+            return more + list(zip(wanted.detach().unbind(), found.detach().unbind(), [where + " (nested)"] * wanted.size(0)))
+        require(wanted.shape == found.shape, where, "%s, %s", wanted.shape, found.shape)
+        plain, other = wanted.detach(), found.detach()
+        if wanted.layout is torch.sparse_coo:
+            counts["sparse"] += 1
+            require(wanted.is_coalesced() == found.is_coalesced(), where, "is_coalesced")
+            return more + [(plain._indices(), other._indices(), where + " (indices)"), (plain._values(), other._values(), where + " (values)")]
+        if wanted.layout is not torch.strided:
+            counts["sparse"] += 1
+            rows = wanted.layout in (torch.sparse_csr, torch.sparse_bsr)
+            names = ("crow_indices", "col_indices", "values") if rows else ("ccol_indices", "row_indices", "values")
+            return more + [(getattr(plain, name)(), getattr(other, name)(), where + " " + name) for name in names]
+        for name in ("stride", "storage_offset", "is_conj", "is_neg", "is_contiguous"):
+            require(getattr(wanted, name)() == getattr(found, name)(), where, name + " %s, %s", getattr(wanted, name)(), getattr(found, name)())
+        if wanted.device.type == "meta":
+            counts["meta"] += 1
+            return more
+        self.storage(wanted.untyped_storage(), found.untyped_storage(), where)
+        if wanted.is_quantized:
+            counts["quantized"] += 1
+            require(wanted.qscheme() == found.qscheme(), where, "qscheme")
+            if wanted.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+                require((wanted.q_scale(), wanted.q_zero_point()) == (found.q_scale(), found.q_zero_point()), where, "scale")
+            else:
+                require(wanted.q_per_channel_axis() == found.q_per_channel_axis(), where, "axis")
+                more += [(wanted.q_per_channel_scales(), found.q_per_channel_scales(), where + " (scales)"),
+                         (wanted.q_per_channel_zero_points(), found.q_per_channel_zero_points(), where + " (zero points)")]
+        elif wanted.dtype not in (torch.quint4x2, torch.quint2x4):
+            require(torch.equal(bits(plain), bits(other)), where, "values %s, %s", wanted, found)
+        return more
+
+
+def ways(source):
+    """(name, how to load SOURCE)"""
+    yield "path", lambda: ckpt.torch.load(source)
+    if os.path.isfile(source):
+        def opened():
+            with open(source, "rb") as stream:
+                return ckpt.torch.load(stream)
+
+        yield "mmap", lambda: ckpt.torch.load(source, mmap=True)
+        yield "file", opened
+
+
+def check(source, reference):
+    try:
+        wanted = torch.load(reference, weights_only=True)
+    except pickle.UnpicklingError as error:
+        counts["refused by torch"] += 1
+        try:
+            ckpt.torch.load(source)
+        except Exception:
+            return None
+        return "is not refused; torch says %s" % str(error)[-300:]
+    except Exception:
+        counts["failed in torch"] += 1
+        return None
+    for name, load in ways(source):
+        try:
+            Judge().compare(wanted, load())
+        except Different as error:
+            return "%s: %s" % (name, error)
+        except ckpt.Error as error:
+            return "%s: %s: %s" % (name, type(error).__name__, error)
+    counts["equal"] += 1
+    return None
+
+
+def main():
+    torch.set_num_threads(1)
+    wrong = 0
+    with open(sys.argv[1], encoding="utf-8") as stream:
+        pairs = [line.rstrip("\n").split("\t") for line in stream]
+    for source, reference in pairs:
+        try:
+            text = check(source, reference)
+        except Exception as error:
+            text = "%s: %s %s" % (type(error).__name__, error, traceback.format_exc()[-600:])
+        if text:
+            wrong += 1
+            print("BAD\t%s: %s" % (source, text), flush=True)
+    print("DONE\t%d\t%d\t%s" % (counts["equal"], wrong, ", ".join("%d %s" % (n, name) for name, n in sorted(counts.items()))))
+
+
+if __name__ == "__main__":
+    main()
