@@ -349,8 +349,8 @@ static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_value *sta
  */
 static bool has_no_dict(const struct ckpt_scan_rule *rule)
 {
-	static const char *const names[] = { "list",  "dict",	     "set", "bytearray",
-					     "deque", "defaultdict", NULL };
+	static const char *const names[] = { "list",  "dict",	     "set",   "bytearray",
+					     "deque", "defaultdict", "array", "TorchVersion", NULL };
 
 	return ckpt_is_one_of(rule->name, names);
 }

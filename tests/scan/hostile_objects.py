@@ -112,6 +112,12 @@ def dtypes_without_a_size():
              "an array of such a dtype")
 
 
+def states_of_what_has_no_attributes():
+    """An empty state is an error for the unpickler in C, and nothing for the one in Python."""
+    for name, made in (("array", reduce_("array", "array", "q", [1])), ("version", NAME("torch.torch_version", "TorchVersion") + value(("2.0",)) + b"\x81")):
+        both("no_attributes_%s" % name, made + b"}b", "an empty state of what has no attributes")
+
+
 def errors_of_syntax():
     """To show one, Python opens the file that it is about, or writes as many marks as it says."""
     for name in ("SyntaxError", "IndentationError", "TabError"):
@@ -724,6 +730,7 @@ made_with_arguments()
 functions_of_packages()
 functions_handed_over()
 errors_of_syntax()
+states_of_what_has_no_attributes()
 dtypes_without_a_size()
 sources()
 scripts_of_packages()
