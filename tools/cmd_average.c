@@ -58,7 +58,7 @@ const struct command cmd_average = {
 		"views are averaged once and stay tied. If tensors share bytes in A, they must\n"
 		"share them in the other inputs.\n",
 	.examples =
-		"  ckpt average step-100.pt step-200.pt step-300.pt mean.pt\n"
+		"  ckpt average --others last step-100.pt step-200.pt step-300.pt mean.pt\n"
 		"  ckpt average --weights 1,2 a.safetensors b.safetensors soup.safetensors\n"
 		"  ckpt average --ema 0.9 --only 'model.*' --others last 1.pt 2.pt 3.pt ema.pt\n",
 	.opts = opts,

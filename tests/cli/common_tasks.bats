@@ -46,6 +46,8 @@ do_task() {
 	do_task "Count parameters" 's/IN/ddp_trainer.pt/'
 	do_task "Largest norms" 's/IN/ddp_model.pt/'
 	"$CKPT" edit -q ddp_trainer.pt later.pt --set epoch=9
+	do_task "The mean" 's/A B OUT/ddp_trainer.pt later.pt mean.pt/'
+	"$CKPT" diff -q ddp_trainer.pt mean.pt --at model
 	task "What training"
 	ckpt ${commands#ckpt } # of files A and B that are not there
 	[ "$status" = 2 ]
