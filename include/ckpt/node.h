@@ -48,7 +48,10 @@ enum ckpt_node_kind {
 	CKPT_NODE_TENSOR,  /* ckpt_node_tensor(), ckpt_node_array(); CKPT_PART_STATE: attributes */
 	CKPT_NODE_NDARRAY, /* of numpy; ckpt_node_array() */
 	CKPT_NODE_SCALAR,  /* of numpy, such as numpy.float64; ckpt_node_array() */
-	/* a storage on its own, or of a call. INTEGER: its number, for ckpt_storage_get(); its class */
+	/*
+	 * On its own, or of a call. INTEGER: its number, for ckpt_storage_get(); its class. BYTES: its
+	 * dtype, "float32", which an empty one may have several of.
+	 */
 	CKPT_NODE_STORAGE,
 	CKPT_NODE_GLOBAL,  /* a class, a function, a constant such as torch.float32 */
 	/*

@@ -65,11 +65,14 @@ static void fill_bytes(const struct ckpt_value *v, const struct ckpt_meaning *m,
 }
 
 /* Its number, and the class by which its id names it: torch.FloatStorage, UntypedStorage ... */
-static void fill_storage(const struct ckpt_value *v, struct ckpt_node_info *out)
+static void fill_storage(const struct ckpt_model *model, const struct ckpt_value *v,
+			 struct ckpt_node_info *out)
 {
 	const struct ckpt_value *pid = v->u.persid.pid, *type;
 
 	out->integer = ckpt_storage_of(v);
+	out->bytes = ckpt_dtype_name(ckpt_storage_dtype(model, out->integer, v));
+	out->nbytes = strlen(out->bytes);
 	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 2)
 		return;
 	type = pid->u.seq.items[1];
@@ -103,7 +106,7 @@ int ckpt_node_get(const struct ckpt_model *model, const struct ckpt_node *node,
 	if (m.kind == CKPT_NODE_BOOL || m.kind == CKPT_NODE_INT || m.kind == CKPT_NODE_EXTENSION)
 		info.integer = v->u.integer;
 	if (m.kind == CKPT_NODE_STORAGE)
-		fill_storage(v, &info);
+		fill_storage(model, v, &info);
 	if (m.kind == CKPT_NODE_FLOAT)
 		info.real = v->u.real;
 	fill_bytes(v, &m, &info);
