@@ -87,6 +87,11 @@ static PyMethodDef functions[] = {
 	{ "open_reader", KEYWORDS(ckpt_py_open_reader),
 	  "open_reader(pread, nbytes, close=None) -> Model\n\npread(offset, nbytes) returns bytes, "
 	  "in several threads." },
+	{ "scan", ckpt_py_scan, METH_VARARGS,
+	  "scan(path) -> [(path, verdict, format, [(verdict, kind, record, offset, text)])]" },
+	{ "scan_refusals", ckpt_py_scan_refusals, METH_VARARGS,
+	  "scan_refusals(path) -> [(name, versions, can_be_allowed, record, offset, text)]\n\nOf "
+	  "torch.load(weights_only=True)." },
 	{ "version", version, METH_NOARGS, "version() -> str\n\nOf the library." },
 	{ NULL, NULL, 0, NULL },
 };

@@ -78,4 +78,8 @@ PyObject *ckpt_py_open(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *ckpt_py_open_memory(PyObject *module, PyObject *args);
 PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs);
 
+/* Functions of the module that scan. */
+PyObject *ckpt_py_scan(PyObject *module, PyObject *args);
+PyObject *ckpt_py_scan_refusals(PyObject *module, PyObject *args);
+
 #endif
