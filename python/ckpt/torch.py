@@ -8,9 +8,9 @@ that its own torch.load(weights_only=True) calls; nothing is imported because a 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import pickle
-import stat
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -105,15 +105,22 @@ class _Storages:
         self._skip = bool(getattr(tls, "skip_data", False))
         detect = getattr(getattr(torch, "_guards", None), "detect_fake_mode", None)
         self._fake = bool(detect is not None and detect(None) is not None)
+        # the checks of its constructor take longer than all else that is done for a small storage
+        sample = torch.storage.TypedStorage(wrap_storage=torch.UntypedStorage(0), dtype=torch.uint8, _internal=True)
+        self._plain_typed = sorted(vars(sample)) == ["_untyped_storage", "dtype"]
 
     def get(self, index: int, dtype: Any, location: str, nbytes: int) -> Any:
         """Storage INDEX as a TypedStorage. Before flush() its values need not be there yet."""
         typed = self._made.get(index)
         if typed is None:
-            typed = torch.storage.TypedStorage(wrap_storage=self._untyped(index, location, nbytes), dtype=dtype,
-                                               _internal=True)
+            untyped = self._untyped(index, location, nbytes)
+            if self._plain_typed:
+                typed = object.__new__(torch.storage.TypedStorage)
+                typed.dtype, typed._untyped_storage = dtype, untyped
+            else:
+                typed = torch.storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
             # torch.load makes another one each time of what has no memory; then it may be of another dtype, too
-            if nbytes and typed._data_ptr():
+            if nbytes and not self._fake and not self._place.meta:
                 self._made[index] = typed
         return typed
 
@@ -172,6 +179,7 @@ class _Hooks:
         self._keepers = {id(getattr(torch._utils, name)) for name in _KEEPERS if hasattr(torch._utils, name)}
         self._dtypes: Dict[str, Tuple[Any, int]] = {}
         self._columns: Any = None
+        self._quick = None if storages._fake else torch._utils._rebuild_tensor_v2
 
     # ---- tensors and storages ----
 
@@ -230,6 +238,16 @@ class _Hooks:
         raise _not_allowed(path)
 
     def call(self, function: Any, args: Any, kwargs: Any, is_new: bool) -> Any:
+        if function is self._quick and type(args) is tuple and len(args) == 6 and kwargs is None and not is_new:
+            storage, offset, size, stride, requires_grad, hooks = args
+            if type(storage) is torch.storage.TypedStorage:
+                # what it does, without its calls: most objects of a checkpoint are made here
+                untyped = storage._untyped_storage
+                made = torch.empty((0,), dtype=storage.dtype, device=untyped.device)
+                made.set_(untyped, offset, size, stride)
+                made.requires_grad = requires_grad
+                made._backward_hooks = hooks
+                return made
         if id(function) not in self._callable or type(args) is not tuple or kwargs is not None:
             if not self._strict:
                 return Opaque(function, args, kwargs, is_new)
@@ -330,7 +348,13 @@ def _build(model: _ckpt.Model, map_location: Any, weights_only: bool, mmap: bool
     if tls is not None:
         before, tls.map_location = tls.map_location, map_location
     try:
-        result = model.build("", hooks)
+        collects = gc.isenabled()
+        gc.disable()  # it would look through all that was made, again and again
+        try:
+            result = model.build("", hooks)
+        finally:
+            if collects:
+                gc.enable()
         storages.flush()
     except BaseException:
         # tensors of a load that failed are nobody's to look at
@@ -351,41 +375,61 @@ def _config_mmap() -> bool:
     return bool(config.load.mmap)
 
 
-class _Copy:
-    """A path by which the system finds what an open file has."""
+def _memory_file() -> int:
+    return os.memfd_create("ckpt")
 
-    def __init__(self, stream: Any) -> None:
-        try:
-            self._fd: Optional[int] = None
-            number = stream.fileno()
-            if not stat.S_ISREG(os.fstat(number).st_mode):
-                raise OSError("no regular file")
-        except (AttributeError, OSError, ValueError):
-            number = self._fd = os.memfd_create("ckpt")
-            stream.seek(0)
-            while True:
-                piece = memoryview(stream.read(1 << 20))
-                if not piece:
-                    break
-                while piece:
-                    piece = piece[os.write(number, piece):]
-        self.path = "/proc/self/fd/%d" % number
 
-    def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
+def _write(number: int, stream: Any) -> None:
+    while True:
+        piece = memoryview(stream.read(1 << 20))
+        if not piece:
+            break
+        while piece:
+            piece = piece[os.write(number, piece):]
+
+
+def _pickle_of(source: Any) -> Optional[bytes]:
+    """An archive that has the pickle of the one in SOURCE and nothing else; None: it is none that torch reads."""
+    import io
+    import zipfile
+
+    try:
+        data = torch._C.PyTorchFileReader(source).get_record("data.pkl")
+    except RuntimeError:
+        return None
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("archive/data.pkl", data)
+        archive.writestr("archive/version", b"3\n")
+    return made.getvalue()
+
+
+def _refusals(f: Any) -> Any:
+    """What torch's unpickler refuses in F, a path or an open file. Of storages nothing is read, if there is a zip archive."""
+    import io
+
+    if not hasattr(f, "read"):
+        if not os.path.isfile(f):
+            return []
+        made = _pickle_of(os.fsdecode(f))
+        if made is None:
+            return _ckpt.scan_refusals(f)
+    else:
+        f.seek(0)
+        made = _pickle_of(f)
+        f.seek(0)
+    number = _memory_file()
+    try:
+        _write(number, f if made is None else io.BytesIO(made))
+        return _ckpt.scan_refusals("/proc/self/fd/%d" % number)
+    finally:
+        os.close(number)
 
 
 def _check_opcodes(f: Any, allowed: Dict[str, Any]) -> None:
     """Refuse what torch's unpickler does not execute, also where nothing of the result comes from it."""
-    copy = _Copy(f) if hasattr(f, "read") else None
-    try:
-        refusals = _ckpt.scan_refusals(copy.path if copy is not None else f)
-    finally:
-        if copy is not None:
-            copy.close()
     bit = 4 if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14) else 2
-    for name, versions, can_be_allowed, record, _, text in refusals:
+    for name, versions, can_be_allowed, record, _, text in _refusals(f):
         if not versions & bit or name is not None and can_be_allowed and _mapped_name(name) in allowed:
             continue
         if name is not None and can_be_allowed:
