@@ -395,7 +395,7 @@ def _pickle_of(source: Any) -> Optional[bytes]:
 
     try:
         data = torch._C.PyTorchFileReader(source).get_record("data.pkl")
-    except RuntimeError:
+    except (RuntimeError, OSError, ValueError):  # it seeks before the start of small files that are no archives
         return None
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
