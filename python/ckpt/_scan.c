@@ -78,7 +78,22 @@ static int add_refusal(void *ctx, const struct ckpt_scan_refusal *refusal)
 	return rc;
 }
 
-PyObject *ckpt_py_scan(PyObject *module, PyObject *args)
+static int scan_file(const char *path, PyObject *list, struct ckpt_error *err)
+{
+	return ckpt_scan(path, NULL, add_file, list, NULL, err);
+}
+
+static int scan_refusals(const char *path, PyObject *list, struct ckpt_error *err)
+{
+	bool accepts[CKPT_SCAN_TORCH_COUNT];
+	int rc = ckpt_scan_weights_only(path, accepts, add_refusal, list, err);
+
+	return rc == CKPT_E_UNSUPPORTED ? 0 : rc;
+}
+
+/* What SCAN puts into a list, of the path in ARGS. */
+static PyObject *list_of(PyObject *module, PyObject *args,
+			 int (*scan)(const char *path, PyObject *list, struct ckpt_error *err))
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	PyObject *path = NULL, *list;
@@ -90,7 +105,7 @@ PyObject *ckpt_py_scan(PyObject *module, PyObject *args)
 	if (list) {
 		const char *text = PyBytes_AsString(path);
 
-		Py_BEGIN_ALLOW_THREADS rc = ckpt_scan(text, NULL, add_file, list, NULL, &err);
+		Py_BEGIN_ALLOW_THREADS rc = scan(text, list, &err);
 		Py_END_ALLOW_THREADS if (rc < 0)
 		{
 			Py_CLEAR(list);
@@ -101,27 +116,12 @@ PyObject *ckpt_py_scan(PyObject *module, PyObject *args)
 	return list;
 }
 
+PyObject *ckpt_py_scan(PyObject *module, PyObject *args)
+{
+	return list_of(module, args, scan_file);
+}
+
 PyObject *ckpt_py_scan_refusals(PyObject *module, PyObject *args)
 {
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	bool accepts[CKPT_SCAN_TORCH_COUNT];
-	PyObject *path = NULL, *list;
-	int rc;
-
-	if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path))
-		return NULL;
-	list = PyList_New(0);
-	if (list) {
-		const char *text = PyBytes_AsString(path);
-
-		Py_BEGIN_ALLOW_THREADS rc =
-			ckpt_scan_weights_only(text, accepts, add_refusal, list, &err);
-		Py_END_ALLOW_THREADS if (rc < 0 && rc != CKPT_E_UNSUPPORTED)
-		{
-			Py_CLEAR(list);
-			ckpt_py_raise(PyModule_GetState(module), &err, rc);
-		}
-	}
-	Py_DECREF(path);
-	return list;
+	return list_of(module, args, scan_refusals);
 }
