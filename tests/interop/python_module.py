@@ -44,11 +44,11 @@ def write_files(command, work):
     return [(os.path.relpath(source, work), os.path.relpath(reference, work)) for source, reference in pairs]
 
 
-def judge(command, work, pairs):
-    """(how many are equal, [what is wrong])"""
+def judge(command, work, pairs, script):
+    """(how many are equal, [what is wrong]), by SCRIPT"""
     with open(os.path.join(work, "pairs.txt"), "w", encoding="utf-8") as stream:
         stream.writelines("%s\t%s\n" % pair for pair in pairs)
-    done = run(command, work, "python_judge.py", "pairs.txt")
+    done = run(command, work, script, "pairs.txt")
     lines = done.stdout.splitlines()
     ends = [line.split("\t") for line in lines if line.startswith("DONE\t")]
     if not ends:
@@ -57,7 +57,8 @@ def judge(command, work, pairs):
     return int(ends[0][1]), [line[4:] for line in lines if line.startswith("BAD\t")]
 
 
-def main():
+def main(name="python", script="python_judge.py", more=lambda command, work: []):
+    """Each torch writes files, and each that can judges them by SCRIPT. MORE: pairs beside those."""
     package = os.environ.get("CKPT_PYTHON_MODULE")
     if each_torch.has_none():
         return each_torch.SKIPPED
@@ -67,14 +68,14 @@ def main():
     commands = os.environ["CKPT_PYTHON"].split(";")
     passed, failed = 0, []
     for command in commands:
-        with each_torch.folder("python") as work:
+        with each_torch.folder(name) as work:
             shutil.copytree(package, os.path.join(work, "ckpt"))
-            pairs = write_files(command, work)
+            pairs = write_files(command, work) + more(command, work)
             print("%s: %d files" % (command, len(pairs)), flush=True)
             for other in commands:
                 if run(other, work, "-c", ASK).returncode:
                     continue
-                right, wrong = judge(other, work, pairs)
+                right, wrong = judge(other, work, pairs, script)
                 passed += right
                 failed += ["%s, files of %s: %s" % (other, command, text) for text in wrong]
     for text in failed[:60]:
