@@ -211,6 +211,12 @@ struct ckpt_storage *ckpt_model_add_storage(struct ckpt_model *model);
 
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err);
 
+/* What listing them would find wrong, without a list: that may not be needed. */
+int ckpt_model_check_tensors(const struct ckpt_model *model, struct ckpt_error *err);
+
+/* What a model's arena may take, beside 64 bytes for each of the pickle. */
+enum { CKPT_MODEL_BUDGET_BASE = 64 << 20 };
+
 /*
  * A key, for a storage that an edit makes, that no storage of the file has; edits differ in LETTER.
  * NULL: no memory.
