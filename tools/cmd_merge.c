@@ -79,7 +79,7 @@ const struct command cmd_merge = {
 		    "  ckpt merge checkpoint-500/ pytorch_model.bin\n",
 	.opts = opts,
 	.least = 2,
-	.most = 2,
+	.most = -1, /* for what is said of several models */
 	.run = run_merge,
 };
 
@@ -240,6 +240,24 @@ static int refuse_adapter(const char *path)
 	return EXIT_ERROR;
 }
 
+static bool is_file(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static int refuse_models(const char *path)
+{
+	char shown[320];
+
+	complain("merge: %s: merge puts the shards of one checkpoint together, not several models",
+		 ckpt_escape(shown, sizeof(shown), path, strlen(path)));
+	hint("'ckpt average A B OUT' takes the mean of models; an adapter (LoRA) is added to its base in Python, "
+	     "by PEFT: PeftModel.from_pretrained(base, 'DIR').merge_and_unload()");
+	return EXIT_ERROR;
+}
+
 static int run_merge(int argc, char **argv)
 {
 	int first, code;
@@ -251,6 +269,10 @@ static int run_merge(int argc, char **argv)
 	first = parse_options(&cmd_merge, argc, argv);
 	if (first < 0)
 		return -1 - first;
+	if (argc - first > 2 && is_file(argv[first]) && is_file(argv[first + 1]))
+		return refuse_models(argv[first]);
+	if (argc - first > 2)
+		return wrong_usage(&cmd_merge, "merge: too many operands, wanted DIR OUT");
 	code = refuse_names(argv[first], "OUT");
 	if (code == EXIT_FINE)
 		code = choose_out(&(struct out_wish){ .rule = OUT_OF_MERGE,

@@ -10,10 +10,12 @@
 #include "edit.h"
 #include "json.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MOST_LINES = 20 };
 
@@ -29,7 +31,7 @@ static const struct opt opts[] = {
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
-	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be saved, write nothing"),
+	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be saved, write nothing; without OUT, too"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "name all that is lost or unproven, not only 20 and one of them"),
@@ -62,7 +64,7 @@ const struct command cmd_repair = {
 	.examples = "  ckpt repair broken.pt saved.pt\n"
 		    "  ckpt repair --fill zeros broken.ckpt resume.ckpt\n",
 	.opts = opts,
-	.least = 2,
+	.least = 1,
 	.most = 2,
 	.run = run_repair,
 };
@@ -185,7 +187,8 @@ static bool begin_json(struct repair_output *t, const char *out)
 	json_set_name(o, "path", t->in);
 	json_put(t->json, o);
 	o = json_object();
-	json_set_name(o, "path", out);
+	if (out)
+		json_set_name(o, "path", out);
 	fputs(",\"output\":", t->json);
 	json_put(t->json, o);
 	fputs(",\"findings\":[", t->json);
@@ -269,12 +272,18 @@ static int save(const struct ckpt_model *model, const char *out, struct ckpt_sav
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	int rc;
 
-	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
+	if (!out) { /* with --dry-run: nothing is written, and no name looked at */
+		options.out_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+		options.flags = CKPT_SAVE_TO_FD;
+	}
+	options.flags |= (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
 			(dry_run ? CKPT_SAVE_DRY_RUN : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
-	rc = ckpt_save(model, out, &options, saved, err);
+	rc = ckpt_save(model, out ? out : "repaired.pt", &options, saved, err);
 	end_progress();
+	if (!out)
+		close(options.out_fd);
 	return rc;
 }
 
@@ -283,6 +292,8 @@ static int refuse_other_kind(const struct ckpt_model *model, const char *out)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 
+	if (!out)
+		return EXIT_FINE;
 	ckpt_file_get(model, &info);
 	if (info.format_code != CKPT_FORMAT_SAFETENSORS)
 		return refuse_other_name(out);
@@ -377,17 +388,21 @@ static int run_repair(int argc, char **argv)
 {
 	struct ckpt_repair_options options = CKPT_REPAIR_OPTIONS_INIT;
 	int first = parse_options(&cmd_repair, argc, argv), code;
+	const char *out;
 
 	if (first < 0)
 		return -1 - first;
 	if (fill && strcmp(fill, "zeros") != 0 && strcmp(fill, "nan") != 0)
 		return wrong_usage(&cmd_repair, "repair: --fill %.40s: wanted 'zeros' or 'nan'",
 				   fill);
-	code = refuse_names(argv[first], argv[first + 1]);
-	if (code == EXIT_FINE)
-		code = refuse_folder_name(argv[first + 1]);
-	if (code == EXIT_FINE)
-		code = refuse_existing(argv[first + 1]);
+	out = first + 1 < argc ? argv[first + 1] : NULL;
+	if (!out && !dry_run)
+		return wrong_usage(&cmd_repair, "repair: too few operands, wanted IN OUT");
+	code = refuse_names(argv[first], out ? out : "OUT");
+	if (code == EXIT_FINE && out)
+		code = refuse_folder_name(out);
+	if (code == EXIT_FINE && out)
+		code = refuse_existing(out);
 	if (code != EXIT_FINE)
 		return code;
 	options.fill = !fill			? CKPT_FILL_NOTHING
@@ -396,5 +411,5 @@ static int run_repair(int argc, char **argv)
 	options.flags = proven_only ? CKPT_REPAIR_PROVEN_ONLY : 0u;
 	options.progress = show_progress;
 	options.cancel = catch_signals();
-	return repair(argv[first], argv[first + 1], &options);
+	return repair(argv[first], out, &options);
 }

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "json.h"
 #include "many_files.h"
+#include "shell_line.h"
 #include "terminal.h"
 
 #include <inttypes.h>
@@ -67,6 +68,7 @@ struct verify_output {
 	const char *path; /* as it is printed */
 	FILE *json;
 	bool any;
+	bool in_part; /* what is whole of it can be saved */
 };
 
 static const char SOUND[] = "sound", DAMAGED[] = "damaged", NOT_FINITE[] = "not finite",
@@ -76,8 +78,10 @@ static const char SOUND[] = "sound", DAMAGED[] = "damaged", NOT_FINITE[] = "not 
 
 static int print_finding(void *ctx, const struct ckpt_finding *f)
 {
-	const struct verify_output *p = ctx;
+	struct verify_output *p = ctx;
 
+	p->in_part |= !f->file && (f->reason == CKPT_REASON_TRUNCATED || f->reason == CKPT_REASON_STORAGES_MISSING ||
+				   f->reason == CKPT_REASON_ZIP_DIRECTORY);
 	if (f->kind == CKPT_FINDING_ODD && !verbose)
 		return 0;
 	printf("%s", p->path);
@@ -203,6 +207,15 @@ static const char *word_of(const struct ckpt_verify_report *r)
 	return r->verdict == CKPT_VERDICT_SOUND ? SOUND : CANNOT_TELL;
 }
 
+static void hint_to_save(const char *path)
+{
+	struct shell_line name = { .len = 0 };
+
+	fflush(stdout); /* what was found comes first */
+	shell_add_path(&name, path);
+	hint("to save what is whole: ckpt repair%s OUT", name.text);
+}
+
 static int verify(struct verify_output *p, const char *path,
 		  const struct ckpt_verify_options *options)
 {
@@ -223,6 +236,8 @@ static int verify(struct verify_output *p, const char *path,
 		one_of_many->word = word_of(&report);
 	if (rc < 0)
 		return fail(&err);
+	if (p->in_part && !one_of_many && !quiet)
+		hint_to_save(path);
 	return codes[report.verdict];
 }
 

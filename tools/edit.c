@@ -231,7 +231,7 @@ static void print_dead_bytes(const struct edit_settings *s, const struct ckpt_sa
 	char size[16];
 
 	if (s->free && saved->freed)
-		printf(", %s given back to the disk", size_phrase(saved->freed, size));
+		printf(", %s given back to the disk%s", size_phrase(saved->freed, size), saved->rewritten ? "" : " (du shows that, ls does not)");
 	else if (s->free && !s->dry_run && !saved->rewritten)
 		printf(", no whole block was dead");
 	else if (saved->dead >= WORTH_SAYING)

@@ -114,9 +114,11 @@ static void print_extra(const struct ckpt_extra *e)
 	printf("%s ", human_size(e->nbytes, size));
 	switch (e->kind) {
 	case CKPT_EXTRA_UNSEEN:
-		printf("that no tensor shows, of storages of which %s show%s a part; 'ckpt compact' leaves it out",
-		       e->tensors == 1 ? "one" : grouped(e->tensors, size),
-		       e->tensors == 1 ? "s" : "");
+		if (e->tensors == 1)
+			printf("that no tensor shows: '%s' shows a part of its storage; 'ckpt compact' leaves it out", place);
+		else
+			printf("that no tensor shows: %s tensors show a part of a storage, '%s' above all; 'ckpt compact' leaves it out",
+			       grouped(e->tensors, size), place);
 		break;
 	case CKPT_EXTRA_OPTIMIZER:
 		printf("of the optimizer");

@@ -114,7 +114,7 @@ struct ckpt_extra {
 	uint32_t
 		tensors; /* how many show too little, or are at PLACE; UINT32_MAX: that many or more */
 	uint64_t nbytes;
-	const char *place;   /* see ckpt_part_place; NULL: it is not at one place */
+	const char *place; /* see ckpt_part_place; of CKPT_EXTRA_UNSEEN: the tensor whose storage has most of it; NULL: it is not at one place */
 	const char *same_as; /* of a copy: what it has the shapes of; NULL: unknown */
 };
 #define CKPT_EXTRA_INIT \

@@ -5,6 +5,7 @@
 #include <ckpt/error.h>
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,6 +26,8 @@ struct ckpt_finding {
 	const char *record; /* of the archive; NULL: none */
 	uint64_t offset;    /* in the file, or the record if there is one; UINT64_MAX: none */
 	const char *text;   /* one sentence */
+	enum ckpt_reason reason; /* of what keeps the file from being opened */
+	uint32_t reserved;
 };
 
 enum ckpt_verdict {

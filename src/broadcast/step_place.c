@@ -16,6 +16,7 @@
 #include "broadcast/votes.h"
 
 #include <libgen.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -82,7 +83,11 @@ static int open_landing(struct ckpt_session *s)
 
 	if (rc == 0 && s->o.flags & CKPT_BROADCAST_MKDIR)
 		rc = make_parents(s);
-	return rc < 0 ? rc : ckpt_landing_open(&s->manifest, s->path, flags, &s->landing, &s->err);
+	if (rc == 0)
+		rc = ckpt_landing_open(&s->manifest, s->path, flags, &s->landing, &s->err);
+	if (rc == CKPT_E_IO && s->err.sys_errno == ENOENT && !(s->o.flags & CKPT_BROADCAST_MKDIR))
+		ckpt_error_append(&s->err, "; --mkdir makes missing folders");
+	return rc;
 }
 
 /* Room for all bytes on this rank's GPU. */

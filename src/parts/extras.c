@@ -101,7 +101,8 @@ int ckpt_parts_list_extras(struct ckpt_parts *p, struct ckpt_error *err)
 {
 	struct ckpt_extra unseen = { .kind = CKPT_EXTRA_UNSEEN,
 				     .tensors = p->partial,
-				     .nbytes = p->unseen };
+				     .nbytes = p->unseen,
+				     .place = p->most_unseen ? p->model->tensors[p->most_unseen_at].name : NULL };
 	int rc = add_extra(p, unseen, err);
 
 	if (rc == 0)

@@ -59,6 +59,8 @@ struct ckpt_parts {
 	uint32_t shared_count;
 	uint64_t unseen;  /* bytes that no tensor shows, of storages of which some show a part */
 	uint32_t partial; /* tensors in such storages */
+	uint64_t most_unseen; /* in one storage; 0: there is none */
+	uint32_t most_unseen_at; /* a tensor in it */
 	struct ckpt_extra *extras; /* malloc */
 	uint32_t extra_count, extra_cap;
 };

@@ -86,14 +86,18 @@ static bool is_same(const struct ckpt_parts_view *a, const struct ckpt_parts_vie
 	       a->nbytes == b->nbytes;
 }
 
-static void note_unseen(struct ckpt_parts *p, uint32_t storage, uint64_t seen, uint32_t tensors)
+static void note_unseen(struct ckpt_parts *p, const struct ckpt_parts_view *view, uint64_t seen, uint32_t tensors)
 {
-	uint64_t all = p->model->storages[storage].nbytes;
+	uint64_t all = p->model->storages[view->storage].nbytes;
 
 	if (seen >= all)
 		return;
 	p->unseen = ckpt_parts_add(p->unseen, all - seen);
 	p->partial += tensors;
+	if (all - seen > p->most_unseen) {
+		p->most_unseen = all - seen;
+		p->most_unseen_at = view->tensor;
+	}
 }
 
 /* The views of one storage, COUNT of them, sorted. */
@@ -112,7 +116,7 @@ static void add_up_storage(struct ckpt_parts *p, const struct ckpt_parts_view *v
 		if (views[i].end > to)
 			to = views[i].end;
 	}
-	note_unseen(p, views->storage, one ? views->nbytes : seen, count);
+	note_unseen(p, views, one ? views->nbytes : seen, count);
 }
 
 /* Of tensors that are the same one: the first that no optimizer refers to counts, and all are parameters if one is. */
@@ -179,7 +183,7 @@ int ckpt_parts_find_shared(struct ckpt_parts *p, struct ckpt_error *err)
 		if (users[t->storage] > 1)
 			p->shared[p->shared_count++] = view;
 		else
-			note_unseen(p, view.storage, view.nbytes, 1);
+			note_unseen(p, &view, view.nbytes, 1);
 	}
 	free(users);
 	qsort(p->shared, p->shared_count, sizeof(*p->shared), by_place);

@@ -43,6 +43,7 @@ struct ckpt_verifier {
 	void *ctx;
 	struct ckpt_verify_report report;
 	const char *file; /* of a directory: the one that is verified; NULL: the only one */
+	enum ckpt_reason reason; /* of the error that is reported */
 	struct ckpt_workers *workers;
 	struct ckpt_batch batch;
 	uint64_t done, total; /* bytes, for the progress */

@@ -52,7 +52,8 @@ int ckpt_verifier_report(struct ckpt_verifier *v, enum ckpt_finding_kind kind, c
 					.kind = kind,
 					.file = v->file,
 					.record = record,
-					.offset = offset };
+					.offset = offset,
+					.reason = v->reason };
 	char text[700];
 	va_list args;
 
@@ -75,8 +76,11 @@ int ckpt_verifier_report_error(struct ckpt_verifier *v, int rc, const struct ckp
 		return rc;
 	if (ckpt_strmap_find(&v->damaged, err->record, strlen(err->record)))
 		return 0; /* that record has a finding already */
-	return ckpt_verifier_report(v, CKPT_FINDING_DAMAGE, err->record[0] ? err->record : NULL,
-				    err->offset, "%s", ckpt_error_text(err, text, sizeof(text)));
+	v->reason = err->reason;
+	rc = ckpt_verifier_report(v, CKPT_FINDING_DAMAGE, err->record[0] ? err->record : NULL,
+				  err->offset, "%s", ckpt_error_text(err, text, sizeof(text)));
+	v->reason = CKPT_REASON_NONE;
+	return rc;
 }
 
 struct notes_report {

@@ -192,7 +192,8 @@ static size_t stem_length(const char *path)
 	return (size_t)(dot - path);
 }
 
-static const char *free_name(struct ckpt_why *w, const char *path, const char *word)
+/* The first name that nothing has, with a number above LAST, which becomes its number. */
+static const char *free_name_above(struct ckpt_why *w, const char *path, const char *word, int *last)
 {
 	size_t len = strlen(path), stem;
 	const char *name = "";
@@ -201,14 +202,21 @@ static const char *free_name(struct ckpt_why *w, const char *path, const char *w
 		len--;
 	path = ckpt_why_print(w, "%.*s", (int)len, path);
 	stem = w->facts.folder ? len : stem_length(path);
-	for (int i = 1; i <= MOST_NAMES_TRIED; i++) {
-		name = i == 1 ? ckpt_why_print(w, "%.*s%s%s", (int)stem, path, word, path + stem)
-			      : ckpt_why_print(w, "%.*s%s-%d%s", (int)stem, path, word, i,
-					       path + stem);
+	for (int i = 0; i < MOST_NAMES_TRIED; i++) {
+		++*last;
+		name = *last == 1 ? ckpt_why_print(w, "%.*s%s%s", (int)stem, path, word, path + stem)
+				  : ckpt_why_print(w, "%.*s%s-%d%s", (int)stem, path, word, *last, path + stem);
 		if (access(name, F_OK) != 0)
 			break;
 	}
 	return name;
+}
+
+static const char *free_name(struct ckpt_why *w, const char *path, const char *word)
+{
+	int last = 0;
+
+	return free_name_above(w, path, word, &last);
 }
 
 const char *ckpt_why_out(struct ckpt_why *w)
@@ -216,7 +224,7 @@ const char *ckpt_why_out(struct ckpt_why *w)
 	if (!path_to_type(w))
 		return "OUT";
 	if (!w->out)
-		w->out = as_operand(w, free_name(w, beside_archive(w), "-mended"));
+		w->out = as_operand(w, free_name_above(w, beside_archive(w), "-mended", &w->outs));
 	return w->out;
 }
 
@@ -280,6 +288,7 @@ bool ckpt_why_begin(struct ckpt_why *w, const char *id, enum ckpt_certainty cert
 		if (!strcmp(w->reported[i], id))
 			return false;
 	w->reported[w->reported_count++] = id;
+	w->out = NULL;
 	w->cause =
 		(struct ckpt_cause){ .size = sizeof(w->cause), .id = id, .certainty = certainty };
 	va_start(args, fmt);

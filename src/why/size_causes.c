@@ -152,11 +152,15 @@ static void report_extra(struct ckpt_why *w, size_t i, const struct extra_sum *s
 			    size_text(w, sum->nbytes), size_text(w, w->facts.file.file_nbytes),
 			    sizes[i].text))
 		return;
-	add_places(w, sum);
+	if (sizes[i].kind != CKPT_EXTRA_UNSEEN)
+		add_places(w, sum);
 	switch (sizes[i].kind) {
 	case CKPT_EXTRA_UNSEEN:
-		ckpt_why_fact(w, "%" PRIu64 " of %" PRIu64 " tensors show a part of a storage",
-			      sum->tensors, ckpt_tensor_count(w->facts.model));
+		if (sum->tensors == 1)
+			ckpt_why_fact(w, "'%s' shows a part of its storage", ckpt_why_show(w, sum->places[0]));
+		else
+			ckpt_why_fact(w, "%" PRIu64 " of %" PRIu64 " tensors show a part of a storage; most of it is behind '%s'",
+				      sum->tensors, ckpt_tensor_count(w->facts.model), ckpt_why_show(w, sum->places[0]));
 		ckpt_why_command(w, "ckpt compact %s %s", ckpt_why_in(w), ckpt_why_out(w));
 		ckpt_why_words(w, "where it is saved: save tensor.clone()");
 		break;

@@ -70,7 +70,8 @@ struct ckpt_why {
 	struct ckpt_mend mend[CKPT_WHY_MOST_LINES];
 	const char *reported[CKPT_WHY_MOST_REPORTED]; /* ids */
 	uint32_t reported_count;
-	const char *out; /* a path for what a command makes; NULL: not asked for yet */
+	const char *out; /* a path for what the commands of this cause make; NULL: not asked for yet */
+	int outs;	 /* the number in the last such path: no two causes have the same one */
 	int failed;	 /* status of what failed first; nothing is reported after it */
 };
 

@@ -3,6 +3,14 @@
 # A LoRA adapter as PEFT saves it: nothing takes it for the shards of a checkpoint.
 load common.bash
 
+@test "merge of several models says what does that" {
+	for options in "" -f "--only model"; do
+		ckpt merge $options ddp_model.pt ddp_trainer.pt out.pt
+		[[ $status = 2 && $stderr = "ckpt: merge: ddp_model.pt: merge puts the shards of one checkpoint together, not several models"*"ckpt average A B OUT"*PEFT* ]] || { echo "$options: $stderr"; false; }
+	done
+	want_files
+}
+
 @test "merge says that it adds no adapter to its base, and what does" {
 	mkdir lora
 	echo '{"peft_type": "LORA", "r": 2}' >lora/adapter_config.json

@@ -31,7 +31,7 @@ load common.bash
 	want 0
 	cmp ddp_trainer.pt d/ddp_trainer.pt
 	ckpt broadcast ddp_model.pt nodir/
-	want 4 "ckpt: broadcast: nodir/ddp_model.pt: cannot create a file in 'nodir': No such file or directory"
+	want 4 "ckpt: broadcast: nodir/ddp_model.pt: cannot create a file in 'nodir': No such file or directory; --mkdir makes missing folders"
 }
 
 @test "a directory arrives as a whole, and only one that was staged is replaced" {
@@ -201,7 +201,7 @@ load common.bash
 	ckpt broadcast --keep-going --all-or-none ddp_model.pt out.pt
 	[[ $status = 64 && $stderr = "ckpt: broadcast: --keep-going and --all-or-none: wanted one of them"* ]]
 	ckpt broadcast --keep-going ddp_model.pt nodir/out.pt
-	want 4 "ckpt: broadcast: nodir/out.pt: cannot create a file in 'nodir': No such file or directory"
+	want 4 "ckpt: broadcast: nodir/out.pt: cannot create a file in 'nodir': No such file or directory; --mkdir makes missing folders"
 }
 
 @test "options come from variables as well" {

@@ -145,6 +145,12 @@ hint: 'ckpt convert' writes safetensors, of all that can be read"
 	ckpt verify --check-finite zeros.pt; want 0
 	ckpt repair -n -f cut.pt zeros.pt; want 1
 	[[ $output = *" would be written (dry run)" ]]
+	local with_out=${lines[-1]% would be written*}
+	ckpt repair -n cut.pt; want 1
+	[ "${lines[-1]% would be written*}" = "$with_out" ]
+	[ ! -e repaired.pt ]
+	ckpt repair cut.pt
+	[[ $status = 64 && $stderr = "ckpt: repair: too few operands, wanted IN OUT"* ]]
 	want_files cut.pt out.pt nan.pt zeros.pt
 }
 

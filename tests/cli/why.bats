@@ -104,6 +104,7 @@ load common.bash
 	ckpt why views.pt
 	[ "$status" = 1 ]
 	[[ $output = "large: 8 bytes of the "*" are bytes that no tensor shows: torch.save writes the whole storage"*"
+  found:     2 of 2 tensors show a part of a storage; most of it is behind 'a'
   mend:      ckpt compact views.pt views-mended.pt
 "*"
 
@@ -122,16 +123,18 @@ nothing in views.pt keeps it from loading"* ]]
 
 large: 7.3K of the 23K are the state of an optimizer, which only training needs
   found:     it is 'optimizer'
-  mend:      ckpt select --drop optimizer ddp_trainer.pt ddp_trainer-mended.pt" ]]
+  mend:      ckpt select --drop optimizer ddp_trainer.pt ddp_trainer-mended-2.pt" ]]
 	ckpt why ddp_trainer.pt --error 'why is it twice as large as the model?'
 	[[ $output = *"large: 7.3K of the 23K"* && $stderr = "ckpt: the message is none that is known; "* ]]
+	# no two mends write the same file
+	[ "$(printf '%s\n' "${lines[@]}" | grep -c 'ddp_trainer-mended\.pt')" = 1 ]
 	# a known message has its own causes alone
 	ckpt why ddp_trainer.pt --error "KeyError: 'state_dict'"
 	[[ $output != *"large: "* ]]
 	ckpt select -i -q --drop optimizer ddp_trainer.pt; want 0
 	ckpt why ddp_trainer.pt; want 0
 	[[ $output = *"large: "*" are dead bytes, which edits in place left
-  mend:      ckpt compact ddp_trainer.pt ddp_trainer-mended.pt" ]]
+  mend:      ckpt compact ddp_trainer.pt ddp_trainer-mended-2.pt" ]]
 	# half of the model more is not much
 	ckpt why ddp_model.pt; want 0
 	[[ $output != *"large: "* ]]
