@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt rename': keys by expressions, or by a map in a file, which --invert prints the other way round.
+ *
+ * What must stay true: a map is applied as a whole or not at all; what matched nothing is told.
+ */
 #include "edit.h"
 #include "name_map.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt extract' and 'ckpt select': parts of a checkpoint, as a whole of its own or in their places.
+ */
 #include "edit.h"
 #include "plain_model.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* extract and select: parts of a checkpoint. */
 
 static struct edit_settings s;
 static struct str_list keep, drop;

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all commands that edit share: open IN, one or more edits, one write, one summary.
+ *
+ * A command has a table of steps, which this makes of its options; the library does the edits, and
+ * prints nothing. Exit codes are decided here.
+ */
 #ifndef CKPT_TOOLS_EDIT_H
 #define CKPT_TOOLS_EDIT_H
 
 #include "command.h"
 #include "many_files.h"
 
-/* What all commands that edit share: open IN, one or more edits, one write, one summary. */
+/* What is asked of every edit. */
 struct edit_settings {
 	bool force, no_sync, dry_run, if_present, in_place, free, hard_link;
 	const char *reflink; /* "never", "auto", "always"; NULL: never */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an edit did, in a few words, and notes of what it did not do or what it lost.
+ */
 #include "edit.h"
 #include "float_text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-/* What an edit did, in a few words. */
 
 enum { MOST_PLACES = 8 };
 

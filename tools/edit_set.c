@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * '--set' and '--set-json' of 'ckpt edit' and 'ckpt convert': one value becomes another one.
+ *
+ * The library decides what text is a value of the kind that is there; here are the syntax of NAME=VALUE
+ * and the hints for a name that is not there, or a value of another kind.
+ */
 #include "edit.h"
 #include "grow.h"
 #include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* edit --set and --set-json: one value becomes another one. */
 
 enum { MOST_NAMES = 20000 };
 

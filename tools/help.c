@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Help, and the man pages, from the tables of the commands: nothing is said here of a single one but
+ * in the list of common tasks.
+ */
 #include "terminal.h"
 
 #include <ctype.h>

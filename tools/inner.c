@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Several checkpoints in one archive: opening the only one, and listing them for 'ckpt ls' and 'info'.
+ */
 #include "inner.h"
 
 #include "command.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What fits on the terminal, and its colors: widths, names shortened in the middle, wrapped lines.
+ *
+ * What must stay true: in a pipe or a file nothing is shortened for lack of room, wrapped or colored,
+ * unless it was asked for: scripts read it.
+ */
 #include "terminal.h"
 
 #include <stdlib.h>

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes that come out of a pipe, into an unnamed file, and a file into a pipe.
+ *
+ * What must stay true: the file has no name, so that nothing is left of it however this process ends;
+ * neither end waits longer than WAIT_MS before it looks whether the call was cancelled; and nobody
+ * else's descriptor becomes non-blocking.
+ */
 #include "io/spool.h"
 
 #include "io/fault.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a value of a pickle is to a reader: pickles make bytes, sets, complex numbers and the like by
+ * calls, and which call means which is decided here, for <ckpt/node.h>.
+ *
+ * What must stay true: only a call that does what its name says, with arguments of the kinds that torch
+ * and Python write, gets a meaning; any other is an object of a class.
+ */
 #include "model/meaning.h"
 
 #include "model/numpy_value.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of the scan know of one pickle while its opcodes are carried out, and what they
+ * ask each other.
+ *
+ * What must stay true: each question is asked before the opcode that it is about, or behind the last
+ * one, as its comment says; what Python and torch do at that opcode is what the answer is about.
+ */
 #ifndef CKPT_SCAN_WALK_H
 #define CKPT_SCAN_WALK_H
 

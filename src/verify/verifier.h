@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of a verification share: the call, its counts, and records that are read together.
+ *
+ * What must stay true: a finding is counted where it is reported, by ckpt_verifier_report() alone, and
+ * a record has at most one finding of damage.
+ */
 #ifndef CKPT_VERIFY_VERIFIER_H
 #define CKPT_VERIFY_VERIFIER_H
 

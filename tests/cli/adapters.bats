@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # bats file_tags=shards
 # A LoRA adapter as PEFT saves it: nothing takes it for the shards of a checkpoint.
 load common.bash

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What scan does with files that are made to take for ever.
 load common.bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What casts do to numbers is compared with torch in tests/interop.
 load common.bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What is printed and written is compared with numpy and torch in tests/interop/cat.py.
 load common.bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # bats file_tags=usage
 # Every line of "Common tasks" in 'ckpt help' does what it says, as it stands there, with names of files for IN, OUT and so on.
 load common.bash

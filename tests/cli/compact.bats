@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What compact makes of views is compared with torch in tests/interop.
 load common.bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The numbers that diff finds are compared with those of torch in tests/interop/diff.py.
 load common.bash
 

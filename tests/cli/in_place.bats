@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # -i: edits in place. What a crash leaves is shown in tests/crash.
 load common.bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What numpy itself makes of such files is compared in tests/interop/npz.py.
 load common.bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Edits of devices and parts, and chains of edits. What they write is compared with torch in tests/interop.
 load common.bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # bats file_tags=edits
 # What is said where OUT is not yet what a plain model loads. Real torch judges the lines in tests/tasks/wrappers.py.
 load common.bash

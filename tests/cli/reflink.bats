@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # --reflink: needs a file system that can share blocks, which is made in a file where the machine allows it.
 load common.bash
 

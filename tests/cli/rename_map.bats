@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # bats file_tags=edits
 # rename --map: whole keys by a list, all or nothing. Real torch judges in tests/tasks/rename_map.py.
 load common.bash

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What is recovered of files that are cut off or damaged is judged without ckpt in tests/repair, and by torch in tests/interop.
 load common.bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What sanitize makes of objects is loaded by torch in tests/interop.
 load common.bash
 

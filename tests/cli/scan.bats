@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What scan says of hostile files is tested in tests/scan, of what torch writes in tests/interop.
 load common.bash
 

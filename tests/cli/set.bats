@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # bats file_tags=edits
 # edit --set and --set-json. What torch writes after d["epoch"] = 0 is compared in tests/interop/edits.py.
 load common.bash

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What verify finds is compared with other judges in tests/verify and tests/interop.
 load common.bash
 

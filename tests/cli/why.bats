@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What it finds is held against real torch in tests/interop/why.py, and messages of other packages in tests/bad/test_why.py.
 load common.bash
 

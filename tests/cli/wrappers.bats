@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # bats file_tags=edits
 # --strip-wrappers, and what is said where a wrapper is left. Real torch judges in tests/tasks/wrappers.py.
 load common.bash
