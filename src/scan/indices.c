@@ -41,6 +41,18 @@ static int open_part(const struct ckpt_array *whole, const char *name, struct sp
 	return rc < 0 ? rc : ckpt_array_get(out->array, &out->info);
 }
 
+/*
+ * Does torch read the same numbers? Of a big-endian file it turns a whole storage around by the class
+ * that its persistent id has, whatever the dtype of the tensor (torch/serialization.py, load_tensor()).
+ */
+static bool torch_reads_the_same(const struct ckpt_array *array)
+{
+	const struct ckpt_model *model = array->model;
+	int64_t i = array->t.storage;
+
+	return !model->doc->big_endian || i < 0 || ckpt_byteswap_width(array->t.dtype) == ckpt_byteswap_width(model->storages[i].dtype);
+}
+
 static bool is_of_int64(const struct ckpt_array_info *info)
 {
 	return info->readable && info->layout && !strcmp(info->layout, "strided") && info->dtype && !strcmp(info->dtype, "int64");
@@ -69,7 +81,7 @@ static int check_range(const struct sparse_part *part, uint64_t from, uint64_t t
 	uint8_t *block;
 	int rc = 0;
 
-	*out = *out && (part->info.itemsize == 4 || part->info.itemsize == 8);
+	*out = *out && torch_reads_the_same(part->array) && (part->info.itemsize == 4 || part->info.itemsize == 8);
 	block = *out ? malloc((size_t)BLOCK * part->info.itemsize) : NULL;
 	if (!block)
 		return *out ? ckpt_fail_nomem(err) : 0;
@@ -221,6 +233,11 @@ static int check_nested_parts(const struct sparse_part *parts, bool *out, struct
 	uint64_t ndim;
 	int rc = 0;
 
+	for (int i = 0; i < NESTED_PARTS; i++)
+		if (!torch_reads_the_same(parts[i].array))
+			*out = false;
+	if (!*out)
+		return 0;
 	*out = buffer->readable && buffer->ndim == 1 && is_of_int64(sizes) && is_of_int64(strides) && is_of_int64(offsets) && sizes->ndim == 2 && strides->ndim == 2 &&
 	       offsets->ndim == 1 && sizes->shape[0] && sizes->shape[1] && sizes->shape[1] <= MOST_NESTED_DIMENSIONS && strides->shape[0] == sizes->shape[0] &&
 	       strides->shape[1] == sizes->shape[1] && offsets->shape[0] == sizes->shape[0];
@@ -282,7 +299,7 @@ static int check_generator(struct proof *p, const struct ckpt_value *v, struct c
 		rc = ckpt_array_read(array, 0, sizeof(head), head, err);
 		memcpy(&left, head + 8, sizeof(left));
 		memcpy(&next, head + 16, sizeof(next));
-		if (rc == 0 && (left < 1 || next > MT_ITEMS || (uint64_t)left + next > MT_ITEMS + 1))
+		if (rc == 0 && (!torch_reads_the_same(array) || left < 1 || next > MT_ITEMS || (uint64_t)left + next > MT_ITEMS + 1))
 			ckpt_scan_find(p->s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET, "a random generator whose next number lies behind its state");
 	}
 	ckpt_array_close(array);

@@ -183,6 +183,38 @@ def nested():
     both("nested_dropped", lambda s: b"B" + struct.pack("<I", 32) + struct.pack("<4q", 2, 2, 3, 2) + b"0" + make(s), "a nested tensor, and its sizes in bytes that were dropped", FINE, NOT_DECIDED)
 
 
+def turned():
+    """Storages of a big-endian machine are turned around by their class, whatever the dtype of the tensor in them."""
+    widths = {"Long": 8, "Double": 8, "Int": 4, "Float": 4, "Short": 2, "Byte": 1, "Untyped": 1}
+    for kind, width in widths.items():
+        def tensor(key, numbers, shape):
+            strides = tuple([1] if len(shape) == 1 else [shape[1], 1])
+            module = "torch.storage" if kind == "Untyped" else "torch"
+            storage = (b"(" + value("storage") + NAME(module, kind + "Storage") + value(key) + value("cpu") + b"J"
+                       + struct.pack("<i", len(numbers) * 8 // width) + b"tQ")
+            return reduce_("torch._utils", "_rebuild_tensor_v3", storage, 0, shape, strides, False, EMPTY, NAME("torch", "int64"))
+
+        def archive(body, *parts):
+            stored = [struct.pack(">%dq" % len(numbers), *numbers) for numbers in parts] + [struct.pack(">10f", *range(10))]
+            return zip_of([Member("archive/data.pkl", proto(2, body)), Member("archive/byteorder", b"big"), Member("archive/version", b"3\n")]
+                          + [Member("archive/data/%d" % n, one) for n, one in enumerate(stored)])
+
+        def floats(key, count):
+            storage = b"(" + value("storage") + NAME("torch", "FloatStorage") + value(key) + value("cpu") + value(10) + b"tQ"
+            return reduce_("torch._utils", "_rebuild_tensor_v2", storage, 0, (count,), (1,), False, EMPTY)
+
+        wanted, about = FINE if width == 8 else NOT_DECIDED, "of a big-endian machine, in a %sStorage" % kind
+        places, starts = [0, 1, 3, 0, 4, 2], [0, 1, 1, 2, 3]
+        coo = reduce_("torch._utils", "_rebuild_sparse_tensor", COO, (tensor("0", places, (2, 3)), floats("1", 3), (4, 5)))
+        sample("turned_coo_%s.pt" % kind, archive(coo, places), "indices " + about, wanted)
+        for function in ("_rebuild_sparse_tensor", "_rebuild_sparse_csr_tensor"):
+            csr = reduce_("torch._utils", function, CSR, (tensor("0", starts, (5,)), tensor("1", places[3:], (3,)), floats("2", 3), (4, 5)))
+            sample("turned_csr%s_%s.pt" % (function[15:22].rstrip("_t"), kind), archive(csr, starts, places[3:]), "indices " + about, wanted)
+        sizes, strides, offsets = [2, 2, 3, 2], [2, 1, 2, 1], [0, 4]
+        nested_one = reduce_("torch._utils", "_rebuild_nested_tensor", floats("3", 10), tensor("0", sizes, (2, 2)), tensor("1", strides, (2, 2)), tensor("2", offsets, (2,)))
+        sample("turned_nested_%s.pt" % kind, archive(nested_one, sizes, strides, offsets), "sizes " + about, wanted)
+
+
 def streams_in_streams():
     """_load_from_bytes of a stream is done when it returns."""
     storages = Storages(b"N")
@@ -203,4 +235,5 @@ sparse()
 copies()
 quantizers()
 nested()
+turned()
 streams_in_streams()
