@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool long_form, exact_bytes, of_records;
+static bool long_form, exact_bytes, of_records, of_parameters;
 static const char *sort_by, *json, *depth;
 static uint64_t depth_parts; /* 0: no groups */
 static struct str_list patterns;
@@ -31,6 +31,8 @@ static const struct opt opts[] = {
 		 "also print stride, offset, storage, class and requires_grad"),
 	OPT_FLAG("bytes", 'b', &exact_bytes, "print sizes in bytes, not as 1.5M (powers of 1000)"),
 	OPT_FLAG("records", 0, &of_records, "list the records of the archive, not the tensors"),
+	OPT_FLAG("parameters", 0, &of_parameters,
+		 "list only parameters, as 'ckpt info' tells them from buffers and optimizers"),
 	OPT_STR("sort", 0, &sort_by, "KEY", "order by name, size or storage; default: as in the file"),
 	OPT_STR("depth", 0, &depth, "N", "add up tensors whose names begin with the same N parts"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
@@ -57,15 +59,16 @@ const struct command cmd_ls = {
 		"holds the larger one, and 'ckpt compact' drops what no tensor shows. --sort\n"
 		"storage puts the largest storages first, each with all its tensors.\n"
 		"With --depth 2, 'layers.0' stands for all that begins with it, with its tensors,\n"
-		"elements, bytes, and their share of all that is listed. Tied weights count once\n"
-		"in a group, and in every group that they have a name in.\n"
+		"elements, bytes, and their share of all bytes that are listed. Tied weights count\n"
+		"once in a group, and in every group that they have a name in. With --parameters,\n"
+		"buffers and optimizers are left out.\n"
 		"The first operand is an IN. Others are IN where a file has that name, else a\n"
 		"PATTERN. -m takes a PATTERN for certain. ls prints a line for each of several IN,\n"
 		"and with -m, -l, --sort, --depth or --records what is in them, with the name of IN in\n"
 		"front of each line.\n" MANY_FILES,
 	.examples = "  ckpt ls model.pt\n"
 		    "  ckpt ls model.pt 'module.layer1.*' --sort size\n"
-		    "  ckpt ls --depth 2 trainer.pt model\n"
+		    "  ckpt ls --parameters --depth 2 trainer.pt\n"
 		    "  ckpt ls --records model.pt\n"
 		    "  ckpt ls best_model.zip::policy.pth\n"
 		    "  ckpt ls -m '*.bias' runs/ other.pt\n"
@@ -80,6 +83,7 @@ struct listing {
 	struct ckpt_model *model; /* owned */
 	struct ckpt_pattern **patterns;
 	size_t pattern_count;
+	struct ckpt_parts *parts; /* owned; NULL: nobody asked what tensors are */
 	uint64_t *rows; /* numbers of tensors, in printing order; NULL: all, in file order */
 	size_t count;
 	uint32_t *first_user;	/* by storage: row + 1 that showed it first */
@@ -162,7 +166,7 @@ static bool choose_rows(struct listing *l)
 
 		ckpt_tensor_get(l->model, i, &t);
 		l->rows[l->count] = i;
-		l->count += matches(l, t.name);
+		l->count += matches(l, t.name) && (!of_parameters || ckpt_parts_of(l->parts, i) == CKPT_PART_PARAMETER);
 	}
 	if (sort_by && !depth_parts)
 		qsort_r(l->rows, l->count, sizeof(*l->rows),
@@ -178,7 +182,7 @@ static bool collect_rows(struct listing *l)
 	l->first_user = calloc(ckpt_storage_count(l->model) + 1, sizeof(*l->first_user));
 	if (!l->first_user)
 		return false;
-	if (!l->pattern_count && !sort_by)
+	if (!l->pattern_count && !sort_by && !of_parameters)
 		l->count = ckpt_tensor_count(l->model);
 	else if (!choose_rows(l))
 		return false;
@@ -216,19 +220,21 @@ static int by_group_size(const void *a, const void *b)
 }
 
 /* Returns an exit code. */
-static int collect_groups(struct listing *l)
+static int collect_parts(struct listing *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_parts *parts;
-	bool ok;
 
+	if (!depth_parts && !of_parameters)
+		return EXIT_FINE;
+	return ckpt_parts_new(l->model, &l->parts, &err) < 0 ? fail(&err) : EXIT_FINE;
+}
+
+/* Returns an exit code. */
+static int collect_groups(struct listing *l)
+{
 	if (!depth_parts)
 		return EXIT_FINE;
-	if (ckpt_parts_new(l->model, &parts, &err) < 0)
-		return fail(&err);
-	ok = name_groups_make(l->model, parts, l->rows, l->count, depth_parts, &l->groups);
-	ckpt_parts_free(parts);
-	if (!ok) {
+	if (!name_groups_make(l->model, l->parts, l->rows, l->count, depth_parts, &l->groups)) {
 		complain("out of memory");
 		return EXIT_ERROR;
 	}
@@ -333,7 +339,7 @@ static int print_value(void *ctx, const struct ckpt_item *item)
 	struct listing *l = ctx;
 	char text[1024];
 
-	if (!is_numpy(item) || !matches(l, item->name))
+	if (of_parameters || !is_numpy(item) || !matches(l, item->name))
 		return item->kind == CKPT_ITEM_CONTAINER;
 	printf("%s  %s\n", ckpt_escape(text, sizeof(text), item->name, strlen(item->name)),
 	       item->text);
@@ -346,7 +352,7 @@ static int value_json(void *ctx, const struct ckpt_item *item)
 	struct listing *l = ctx;
 	json_t *o;
 
-	if (!is_numpy(item) || !matches(l, item->name))
+	if (of_parameters || !is_numpy(item) || !matches(l, item->name))
 		return item->kind == CKPT_ITEM_CONTAINER;
 	o = json_object();
 	json_set_name(o, "name", item->name);
@@ -361,7 +367,7 @@ static int count_value(void *ctx, const struct ckpt_item *item)
 {
 	struct listing *l = ctx;
 
-	l->values += is_numpy(item) && matches(l, item->name);
+	l->values += !of_parameters && is_numpy(item) && matches(l, item->name);
 	return item->kind == CKPT_ITEM_CONTAINER && !l->values;
 }
 
@@ -548,6 +554,7 @@ static void clear_listing(struct listing *l)
 		ckpt_pattern_free(l->patterns[i]);
 	free(l->patterns);
 	free(l->rows);
+	ckpt_parts_free(l->parts);
 	free(l->first_user);
 	name_groups_clear(&l->groups);
 	ckpt_close(l->model);
@@ -562,7 +569,7 @@ static int list_file(const char *path, void *ctx)
 
 	(void)ctx;
 	if (code == EXIT_FINE &&
-	    !open_model_or_archive(path, depth_parts ? 0 : CKPT_OPEN_BRIEF, &model, &is_archive, &code) &&
+	    !open_model_or_archive(path, depth_parts || of_parameters ? 0 : CKPT_OPEN_BRIEF, &model, &is_archive, &code) &&
 	    !is_archive)
 		hint_json(json, path);
 	l.model = model;
@@ -575,6 +582,8 @@ static int list_file(const char *path, void *ctx)
 		clear_listing(&l);
 		return code;
 	}
+	if (code == EXIT_FINE)
+		code = collect_parts(&l);
 	if (code == EXIT_FINE && !collect_rows(&l)) {
 		complain("out of memory");
 		code = EXIT_ERROR;
@@ -589,11 +598,14 @@ static int list_file(const char *path, void *ctx)
 		one_of_many->nbytes = l.nbytes;
 	}
 	if (code == EXIT_FINE && l.pattern_count && !l.count && !matches_a_value(&l)) {
-		complain("%s: no tensor matches", path);
+		complain("%s: no %s matches", path, of_parameters ? "parameter" : "tensor");
 		for (size_t i = 0; i < patterns.count; i++) {
 			hint_json(json, patterns.items[i]);
 			hint_no_file(patterns.items[i]);
 		}
+		code = EXIT_NO;
+	} else if (code == EXIT_FINE && of_parameters && !l.count) {
+		complain("%s: nothing in it is known to be a parameter", path);
 		code = EXIT_NO;
 	} else if (code == EXIT_FINE) {
 		code = json ? print_json(&l) : print_table(&l);
@@ -617,9 +629,9 @@ static int run_ls(int argc, char **argv)
 	if (sort_by && strcmp(sort_by, "name") && strcmp(sort_by, "size") && strcmp(sort_by, "storage"))
 		return wrong_usage(&cmd_ls, "ls: --sort %.40s: wanted 'name', 'size' or 'storage'",
 				   sort_by);
-	if (of_records && (sort_by || long_form || depth))
+	if (of_records && (sort_by || long_form || depth || of_parameters))
 		return wrong_usage(&cmd_ls, "ls: --records come in the order of the archive, and have no "
-					    "--long form and no --depth");
+					    "--long form, no --depth and no --parameters");
 	if (depth && (!parse_size(depth, &depth_parts) || !depth_parts))
 		return wrong_usage(&cmd_ls, "ls: --depth %.40s: wanted a number from 1 on", depth);
 	if (depth && (long_form || (sort_by && !strcmp(sort_by, "storage"))))

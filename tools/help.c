@@ -87,7 +87,7 @@ static const char common_tasks[] =
 	"  To the CPU, or to another GPU     ckpt remap --all cpu IN OUT\n"
 	"  For the hub: shards, in bfloat16  ckpt convert IN DIR --shard-size 5GB --cast bf16\n"
 	"  From the hub, to a file for DDP   ckpt convert DIR OUT --add-module\n"
-	"  Count parameters, in each block   ckpt info IN; ckpt ls --depth 2 IN model\n"
+	"  Count parameters, in each block   ckpt info IN; ckpt ls --parameters --depth 2 IN\n"
 	"  Largest norms; NaN, infinity      ckpt stat --sort norm IN; ckpt stat --check-finite IN\n"
 	"  What training changed most        ckpt diff --depth 3 --sort rms A B\n"
 	"  The mean of several checkpoints   ckpt average --others last A B OUT\n"

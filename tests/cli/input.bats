@@ -35,6 +35,13 @@ hint: 'ckpt ls --help' shows the options"
 }
 
 @test "ls adds up what is below the first parts of names" {
+	ckpt ls --parameters --depth 3 --json ddp_trainer.pt; want 0
+	[[ $output = *'"count":8,"elements":914,'* ]]
+	ckpt ls --parameters ddp_trainer.pt; want 0
+	[ "${lines[-1]}" = "8 tensors, 914 elements, 3.7K in 8 storages" ]
+	ckpt ls --parameters -m 'optimizer' ddp_trainer.pt; want 1 "ckpt: ddp_trainer.pt: no parameter matches"
+	ckpt ls --parameters --records ddp_trainer.pt
+	[ "$status" = 64 ]
 	ckpt ls --depth 2 ddp_model.pt; want 0
 	[ "$output" = "module.stem   6 tensors  249 elements    1.0K   26.3%
 module.block  6 tensors  609 elements    2.4K   64.2%
@@ -87,7 +94,7 @@ b  2 tensors  5 elements      20  100.0%
 	ckpt info views.pt; want 0
 	[[ $output = *"
 parameters  5, buffers 0; told by names
-larger by "*"12 that no tensor shows, of storages of which 3 show a part; 'ckpt compact' leaves it out
+larger by "*"12 that no tensor shows: 3 tensors show a part of a storage, 'a.w' above all; 'ckpt compact' leaves it out
 "* ]]
 }
 

@@ -53,9 +53,9 @@ def look(week, made):
     done = week.run("info", "--json", "in/step100.pt")
     parts = json.loads(done.stdout)["parts"]
     week.says("7 parameters", [parts[kind]["elements"] for kind in ("parameters", "buffers")] == [made["parameters"], made["buffers"]], done)
-    done = week.run("ls", "--depth", "2", "--json", "in/step100.pt")
+    done = week.run("ls", "--parameters", "--depth", "2", "--json", "in/step100.pt")
     blocks = {one["name"]: one["elements"] for one in json.loads(done.stdout)["groups"]}
-    week.says("7 blocks", all(blocks.get("model." + name) == count for name, count in made["blocks"].items()), done)
+    week.says("7 blocks", blocks == {"model." + name: count for name, count in made["blocks"].items()}, done)
     done = week.run("stat", "--json", "--sort", "norm", "--at", "model", "in/step100.pt")
     norms = {one["name"]: one["norm"] for one in json.loads(done.stdout)["tensors"]}
     week.says("8 norms", all(is_near(norms.get(name, -1), norm) for name, norm in made["norms"].items()), done)

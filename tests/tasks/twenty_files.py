@@ -123,7 +123,7 @@ def make():
     model = trained(1)[0]
     made["parameters"] = sum(p.numel() for p in model.parameters())
     made["buffers"] = sum(b.numel() for b in model.buffers())
-    made["blocks"] = {name: sum(t.numel() for t in child.state_dict().values()) for name, child in model.named_children()}
+    made["blocks"] = {name: sum(p.numel() for p in child.parameters()) for name, child in model.named_children()}
     weights = dict(model.named_parameters())
     made["norms"] = {name: float(p.detach().double().norm()) for name, p in weights.items()}
     bad = model.state_dict()
