@@ -173,6 +173,17 @@ static void print_summary(const struct ckpt_model *model, const struct ckpt_edit
 		printf("%s written in %s\n", size_phrase(nbytes, size), seconds_phrase(seconds() - start, time));
 }
 
+/* A file that is whole is a common mistake for two models, or a base and an adapter. */
+static void note_one_file(const struct ckpt_model *model, const char *in)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	char shown[320];
+
+	ckpt_file_get(model, &info);
+	if (info.format_code < CKPT_FORMAT_NPZ && !info.file_count)
+		complain("note: %s is one file, and there was nothing to merge", ckpt_escape(shown, sizeof(shown), in, strlen(in)));
+}
+
 static int merge(const char *in, const char *out, const char *format)
 {
 	bool is_weights = strcmp(format, "torch") != 0;
@@ -194,6 +205,7 @@ static int merge(const char *in, const char *out, const char *format)
 		code = save(model, in, out, format, &report);
 	if (code == EXIT_FINE && !quiet) {
 		convert_print_weights(&taken);
+		note_one_file(model, in);
 		print_summary(model, &numbers, report.nbytes, start);
 	}
 	ckpt_close(model);

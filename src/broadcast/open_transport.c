@@ -91,6 +91,11 @@ static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
 	ckpt_watchdog_stop(watchdog);
 	if (rc < 0 || ((*out)->size == s->world.size && (*out)->rank == s->world.rank))
 		return rc;
+	if (!strcmp(s->world.launcher, "none"))
+		return ckpt_fail(&s->err, CKPT_E_FORMAT,
+				 "the options say rank %u of %u, MPI says rank %u of %u: MPI connects only what mpirun or "
+				 "srun --mpi=pmix started",
+				 s->world.rank, s->world.size, (*out)->rank, (*out)->size);
 	return ckpt_fail(
 		&s->err, CKPT_E_FORMAT,
 		"MPI says rank %u of %u, %s says rank %u of %u: is it the MPI of this launcher?",

@@ -290,12 +290,56 @@ bool ckpt_why_check_nested(struct ckpt_why *w, const struct ckpt_match *match)
 		return true;
 	attribute = make_steps(w, dict, &c, true, &steps);
 	add_nested_facts(w, dict, &c, attribute);
-	if (!attribute && !(c.front | c.inside))
+	if (w->facts.folder) /* one file, which torch.load takes */
+		ckpt_why_one_file(w);
+	else if (!attribute && !(c.front | c.inside))
 		ckpt_why_python_load(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 	advise_steps(w, &steps);
 	if (attribute)
 		ckpt_why_words(w, "the LightningModule itself takes the file as it is: "
 				  "load_from_checkpoint()");
+	ckpt_why_end(w);
+	return true;
+}
+
+/*
+ * Words in the names of adapters: those of PEFT and diffusers (lora_A), of Kohya's and of older
+ * diffusers (lora_down, lora.down).
+ */
+static bool is_of_adapter(const char *name, size_t len)
+{
+	static const char *const words[] = { ".lora_A.", ".lora_B.", ".lora_embedding_A", ".lora_embedding_B",
+					     ".lora_down.", ".lora_up.", ".lora.down.", ".lora.up.", ".lora_magnitude_vector" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (memmem(name, len, words[i], strlen(words[i])))
+			return true;
+	return false;
+}
+
+bool ckpt_why_check_adapter(struct ckpt_why *w, const struct ckpt_match *match)
+{
+	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
+	uint64_t keys = 0, of_adapter = 0;
+
+	(void)match;
+	for (uint32_t i = 0; dict && i + 1 < dict->pairs->count; i += 2) {
+		const struct ckpt_value *k = ckpt_model_now(w->facts.model, dict->pairs->items[i]);
+
+		if (k->kind != CKPT_STR && k->kind != CKPT_PY2_STR)
+			continue;
+		keys++;
+		of_adapter += is_of_adapter(k->u.bytes.ptr, (size_t)k->u.bytes.len);
+	}
+	if (!of_adapter || of_adapter < keys - of_adapter)
+		return false;
+	if (!ckpt_why_begin(w, "adapter", CKPT_CAUSE_POSSIBLE,
+			    "these are the weights of an adapter (LoRA), which is added to a model: the model itself has no such "
+			    "names, and is in another file"))
+		return true;
+	ckpt_why_fact(w, "%" PRIu64 " of %" PRIu64 " keys have the names of an adapter", of_adapter, keys);
+	ckpt_why_words(w, "in Python, PEFT adds it to its base: PeftModel.from_pretrained(base, 'DIR').merge_and_unload(); "
+			  "diffusers: load_lora_weights()");
 	ckpt_why_end(w);
 	return true;
 }

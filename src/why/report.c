@@ -239,6 +239,18 @@ const char *ckpt_why_out_without(struct ckpt_why *w, const char *cut)
 	return as_operand(w, access(name, F_OK) == 0 ? free_name(w, name, "-unpacked") : name);
 }
 
+void ckpt_why_one_file(struct ckpt_why *w)
+{
+	bool was_folder = w->facts.folder;
+	size_t len = strlen(w->facts.path);
+
+	while (len > 1 && w->facts.path[len - 1] == '/')
+		len--;
+	w->facts.folder = false; /* ".pt" is an ending */
+	w->out = as_operand(w, free_name_above(w, strcmp(w->facts.path, ".") ? ckpt_why_print(w, "%.*s.pt", (int)len, w->facts.path) : "model.pt", "-mended", &w->outs));
+	w->facts.folder = was_folder;
+}
+
 const char *ckpt_why_merged(struct ckpt_why *w, const char *folder)
 {
 	size_t len = strlen(folder);

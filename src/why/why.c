@@ -14,7 +14,7 @@ static const uint64_t BUDGET_BASE = 128 << 20;
 static ckpt_why_check *const checks[] = {
 	ckpt_why_check_danger,	  ckpt_why_check_repacked, ckpt_why_check_file,
 	ckpt_why_check_directory, ckpt_why_check_program,  ckpt_why_check_objects,
-	ckpt_why_check_devices,	  ckpt_why_check_wrapped,  ckpt_why_check_nested,
+	ckpt_why_check_devices,	  ckpt_why_check_adapter,  ckpt_why_check_wrapped,  ckpt_why_check_nested,
 	ckpt_why_check_module,	  ckpt_why_check_meta,	   ckpt_why_check_versions,
 	ckpt_why_check_bytes,	  ckpt_why_check_size,
 };

@@ -123,6 +123,8 @@ const char *ckpt_why_in(struct ckpt_why *w);
 const char *ckpt_why_out(struct ckpt_why *w);
 /* The path without the ending CUT, "model.pt.gz" without ".gz", where nothing is yet. */
 const char *ckpt_why_out_without(struct ckpt_why *w, const char *is_cut_zip);
+/* The commands of this cause write one file of a directory: FOLDER-mended.pt. */
+void ckpt_why_one_file(struct ckpt_why *w);
 /* A file beside the directory FOLDER (raw) where nothing is yet, for a command line. */
 const char *ckpt_why_merged(struct ckpt_why *w, const char *folder);
 /* A new directory for the shards of the file, for a command line. */
@@ -206,6 +208,7 @@ ckpt_why_check ckpt_why_check_repacked;	 /* an archive that another tool zipped 
 ckpt_why_check ckpt_why_check_wrapped; /* keys have the prefix of a wrapper */
 ckpt_why_check ckpt_why_check_nested;  /* the weights are an entry of a larger dict */
 ckpt_why_check ckpt_why_check_module;  /* a module was saved whole */
+ckpt_why_check ckpt_why_check_adapter; /* it is added to a model, and is none */
 /*
  * The edits that check_wrapped and check_nested advise, for ckpt_why_plain(). False: there is no
  * state dict, or no edit does it.

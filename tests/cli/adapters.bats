@@ -39,3 +39,13 @@ $hint"
 	cp -r dcp adapter_model.dcp
 	ckpt merge adapter_model.dcp c.pt; want 0 ""
 }
+
+@test "why knows an adapter by its names, and merge a file that is whole" {
+	"$CKPT" rename -q ddp_model.pt lora.pt -e 's/\.(weight|bias)$/.lora_A.\1/' -e 's/running_(mean|var)$/lora_B.\1/' -e 's/num_batches_tracked/lora_B.n/'
+	ckpt why lora.pt; want 0
+	[[ $output = *"these are the weights of an adapter (LoRA)"*"14 of 14 keys"*"merge_and_unload()"* ]]
+	ckpt why ddp_model.pt; want 0
+	[[ $output != *adapter* ]]
+	ckpt merge lora.pt out.pt; want 0 "ckpt: note: lora.pt is one file, and there was nothing to merge"
+	ckpt merge -q -f lora.pt out.pt; want 0
+}

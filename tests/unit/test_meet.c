@@ -75,8 +75,7 @@ static void lose_driver(uint32_t rank)
 	*cuda = (struct ckpt_cuda_facts){ 0 };
 	snprintf(
 		cuda->text, sizeof(cuda->text),
-		"no NVIDIA driver on node%c (libcuda.so.1 not found): run on a GPU node, or bring files with "
-		"--transport mpi",
+		"no NVIDIA driver on node%c (libcuda.so.1 not found): run on a GPU node, or start ckpt with mpirun or srun --mpi=pmix, which needs no GPU",
 		(char)('A' + rank));
 }
 
@@ -173,11 +172,11 @@ static void mpi_carries_where_nccl_cannot(void **state)
 	says(NULL, CKPT_E_PEER, 3,
 	     "rank 3 (nodeD) has NCCL 2.27.3 (/usr/lib/libnccl.so.2), rank 0 (nodeA) has 2.28.9 "
 	     "(/usr/lib/libnccl.so.2): give all nodes the same library with CKPT_NCCL_LIB; MPI cannot "
-	     "carry to rank 1 (nodeB): it has no ckpt-mpi.so, or was not started by mpirun or srun "
-	     "--mpi=pmix");
+	     "carry to rank 1 (nodeB): it was not started by mpirun or srun --mpi=pmix, or has no "
+	     "ckpt-mpi.so");
 	says("mpi", CKPT_E_UNSUPPORTED, 1,
-	     "MPI cannot carry to rank 1 (nodeB): it has no ckpt-mpi.so, or was not started by mpirun "
-	     "or srun --mpi=pmix");
+	     "MPI cannot carry to rank 1 (nodeB): it was not started by mpirun or srun --mpi=pmix, or has no "
+	     "ckpt-mpi.so");
 }
 
 static void what_a_rank_lacks_is_said(void **state)
@@ -187,11 +186,11 @@ static void what_a_rank_lacks_is_said(void **state)
 	lose_driver(3);
 	says("nccl", CKPT_E_UNSUPPORTED, 2,
 	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
-	     "bring files with --transport mpi");
+	     "start ckpt with mpirun or srun --mpi=pmix, which needs no GPU");
 	says(NULL, CKPT_E_UNSUPPORTED, 2,
 	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
-	     "bring files with --transport mpi; MPI cannot carry to rank 0 (nodeA): it has no ckpt-mpi.so, or was not "
-	     "started by mpirun or srun --mpi=pmix");
+	     "start ckpt with mpirun or srun --mpi=pmix, which needs no GPU; MPI cannot carry to rank 0 (nodeA): it was not started by mpirun or srun --mpi=pmix, or "
+	     "has no ckpt-mpi.so");
 	setup(NULL);
 	hellos[1].cuda.gpu_count = 0;
 	strcpy(hellos[1].cuda.text, "the NVIDIA driver of nodeB (for CUDA 12.4) finds no GPU");
@@ -200,11 +199,11 @@ static void what_a_rank_lacks_is_said(void **state)
 	setup(NULL);
 	hellos[0].nccl.is_there = false;
 	strcpy(hellos[0].nccl.text,
-	       "no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or bring files with "
-	       "--transport mpi");
+	       "no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or start ckpt with "
+	       "mpirun or srun --mpi=pmix, which needs neither");
 	says("nccl", CKPT_E_UNSUPPORTED, 0,
 	     "rank 0 (nodeA): no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or "
-	     "bring files with --transport mpi");
+	     "start ckpt with mpirun or srun --mpi=pmix, which needs neither");
 	setup(NULL);
 	hellos[3].local_rank = 8;
 	says("nccl", CKPT_E_UNSUPPORTED, 3,
