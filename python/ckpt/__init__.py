@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from typing import Any, List, Optional
 
     from ._load import Global, Missing, Opaque, Values, load
+    from ._save import save
 
 __version__ = _version()
 __all__ = [
     "Checkpoint", "Error", "Global", "Missing", "Opaque", "Storage", "Tensor", "Values", "load", "open", "safe_open",
+    "save",
 ]
 
 
@@ -46,17 +48,15 @@ def safe_open(filename: Any, framework: Optional[str] = None, device: Any = "cpu
 
 
 # what most programs do not need costs no time at import
-_LATER = ("Global", "Missing", "Opaque", "Values", "load")
+_LATER = {"Global": "_load", "Missing": "_load", "Opaque": "_load", "Values": "_load", "load": "_load", "save": "_save"}
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     if name in _LATER:
-        from . import _load
-
-        return getattr(_load, name)
+        return getattr(import_module("." + _LATER[name], __name__), name)
     if name == "torch":
-        from importlib import import_module
-
         return import_module(".torch", __name__)
     raise AttributeError("module 'ckpt' has no attribute %r" % name)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from . import _ckpt
 from ._dtypes import DTYPES, numpy_dtype
+from ._edits import Edits
 from ._errors import NameMissing
 from ._values import NUMPY, TORCH, convert, index_text, named, to_memoryview, to_numpy, to_torch
 
@@ -43,7 +44,7 @@ def _open_model(source: Any, brief: bool) -> _ckpt.Model:
     return _ckpt.open_reader(pread, source.seek(0, 2))
 
 
-class Checkpoint(Mapping):  # type: ignore[type-arg]
+class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
     """An open checkpoint: a mapping from names, those of `ckpt ls`, to lazy tensors.
 
     Made by ckpt.open(). It stays open until close(), the end of its `with` block, or until nobody
@@ -55,6 +56,7 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
             raise ValueError("framework is 'numpy' or 'torch', not %r" % (framework,))
         self._source = source if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__") else None
         self._framework, self._device = framework, device
+        self.edits: List[Dict[str, Any]] = []
         self._set_model(_open_model(source, brief))
 
     def _set_model(self, model: _ckpt.Model) -> None:
@@ -62,10 +64,11 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
         self._columns: Any = None
         self._index: Dict[str, int] = {}
 
-    def _derived(self, model: _ckpt.Model) -> Checkpoint:
+    def _derived(self, model: _ckpt.Model, report: Dict[str, Any]) -> Checkpoint:
         """The same, with MODEL, which was made of this one's."""
         other = Checkpoint.__new__(type(self))
         other._source, other._framework, other._device = self._source, self._framework, self._device
+        other.edits = self.edits + [report]
         other._set_model(model)
         return other
 
@@ -153,14 +156,6 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
         rows = self._model.walk(-1 if depth is None else depth)
         numbers = {name: i for i, name in reversed(list(enumerate(self._table["names"])))}
         return "\n".join(_tree_line(self, row, numbers) for row in rows)
-
-    def select(self, *patterns: str) -> Checkpoint:
-        """Only what matches one of PATTERNS: globs over names, or "re:" and a regular expression."""
-        return self._derived(self._model.select(patterns))
-
-    def sanitize(self) -> Checkpoint:
-        """The same with plain data in place of objects, as `ckpt sanitize` does it."""
-        return self._derived(self._model.sanitize())
 
     def storages(self) -> List[Storage]:
         """All storages: the blocks of bytes that tensors show parts of."""

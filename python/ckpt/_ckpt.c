@@ -72,6 +72,23 @@ PyObject *ckpt_py_bytearray(size_t len)
 	return array;
 }
 
+int ckpt_py_progress(struct progress *progress, uint64_t done, uint64_t total)
+{
+	PyObject *result;
+	int rc;
+
+	PyEval_RestoreThread(progress->thread);
+	rc = PyErr_Occurred() ? -1 : PyErr_CheckSignals();
+	if (rc == 0 && progress->function) {
+		result = PyObject_CallFunction(progress->function, "KK", (unsigned long long)done,
+					       (unsigned long long)total);
+		rc = result ? 0 : -1;
+		Py_XDECREF(result);
+	}
+	progress->thread = PyEval_SaveThread();
+	return rc < 0 ? CKPT_E_CANCELLED : 0;
+}
+
 static PyObject *version(PyObject *module, PyObject *none)
 {
 	(void)module;
@@ -87,6 +104,7 @@ static PyMethodDef functions[] = {
 	{ "open_reader", KEYWORDS(ckpt_py_open_reader),
 	  "open_reader(pread, nbytes, close=None) -> Model\n\npread(offset, nbytes) returns bytes, "
 	  "in several threads." },
+	{ "builder", ckpt_py_builder, METH_NOARGS, "builder() -> Builder" },
 	{ "scan", ckpt_py_scan, METH_VARARGS,
 	  "scan(path) -> [(path, verdict, format, [(verdict, kind, record, offset, text)])]" },
 	{ "scan_refusals", ckpt_py_scan_refusals, METH_VARARGS,
@@ -119,7 +137,8 @@ static int exec(PyObject *module)
 	state->model = add_type(module, &ckpt_py_model_spec);
 	state->array = state->model ? add_type(module, &ckpt_py_array_spec) : NULL;
 	state->map = state->array ? add_type(module, &ckpt_py_map_spec) : NULL;
-	return state->map ? 0 : -1;
+	state->builder = state->map ? add_type(module, &ckpt_py_builder_spec) : NULL;
+	return state->builder ? 0 : -1;
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
@@ -129,6 +148,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->model);
 	Py_VISIT(state->array);
 	Py_VISIT(state->map);
+	Py_VISIT(state->builder);
 	Py_VISIT(state->make_error);
 	return 0;
 }
@@ -140,6 +160,7 @@ static int clear(PyObject *module)
 	Py_CLEAR(state->model);
 	Py_CLEAR(state->array);
 	Py_CLEAR(state->map);
+	Py_CLEAR(state->builder);
 	Py_CLEAR(state->make_error);
 	return 0;
 }

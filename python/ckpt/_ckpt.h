@@ -16,7 +16,7 @@
 
 /* What the module keeps: one per interpreter, nothing is global. */
 struct state {
-	PyTypeObject *model, *array, *map;
+	PyTypeObject *model, *array, *map, *builder;
 	PyObject *make_error; /* ckpt._errors.make() */
 };
 
@@ -34,6 +34,7 @@ struct model {
 	bool has_buffer;
 	Py_buffer buffer; /* of a model in memory */
 	PyObject *base;	  /* of an edited one: the Model whose memory and functions it needs */
+	PyObject *keep;	  /* of one that was built: what its storages need; or NULL */
 	/* of one that a Python function reads: a list with what it raised last; or NULL */
 	PyObject *failures;
 };
@@ -63,6 +64,16 @@ PyObject *ckpt_py_bytearray(size_t len);
 /* Wrap ARRAY, which it takes, also on failure. */
 PyObject *ckpt_py_array_new(struct model *owner, struct ckpt_array *array);
 
+/*
+ * What the library tells while it works without the GIL, and the thread that called it. It stops if
+ * a signal, or FUNCTION, raised something.
+ */
+struct progress {
+	PyThreadState *thread; /* of the caller: PyEval_SaveThread() */
+	PyObject *function;    /* or NULL: only signals are looked at */
+};
+int ckpt_py_progress(struct progress *progress, uint64_t done, uint64_t total);
+
 /* Methods of Model in other files than _model.c. */
 PyObject *ckpt_py_build(PyObject *self, PyObject *args);
 PyObject *ckpt_py_table(PyObject *self, PyObject *none);
@@ -71,12 +82,18 @@ PyObject *ckpt_py_storage_map(PyObject *self, PyObject *index);
 PyObject *ckpt_py_read_storages(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *ckpt_py_open_array(PyObject *self, PyObject *args);
 
-extern PyType_Spec ckpt_py_model_spec, ckpt_py_array_spec, ckpt_py_map_spec;
+PyObject *ckpt_py_edit(PyObject *self, PyObject *args);
+PyObject *ckpt_py_cast_losses(PyObject *self, PyObject *none);
+PyObject *ckpt_py_save(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *ckpt_py_save_in_place(PyObject *self, PyObject *args, PyObject *kwargs);
+
+extern PyType_Spec ckpt_py_model_spec, ckpt_py_array_spec, ckpt_py_map_spec, ckpt_py_builder_spec;
 
 /* Functions of the module that make models. */
 PyObject *ckpt_py_open(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *ckpt_py_open_memory(PyObject *module, PyObject *args);
 PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *ckpt_py_builder(PyObject *module, PyObject *none);
 
 /* Functions of the module that scan. */
 PyObject *ckpt_py_scan(PyObject *module, PyObject *args);

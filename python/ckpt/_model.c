@@ -40,6 +40,7 @@ static void close_now(struct model *self)
 		ckpt_py_model_drop(base);
 		Py_DECREF(base);
 	}
+	Py_CLEAR(self->keep);
 }
 
 void ckpt_py_model_drop(struct model *self)
@@ -57,7 +58,7 @@ struct model *ckpt_py_model_new(struct state *state, struct model *base)
 	self->model = NULL;
 	self->users = 0;
 	self->closed = self->has_buffer = false;
-	self->base = self->failures = NULL;
+	self->base = self->keep = self->failures = NULL;
 	if (base) {
 		base->users++;
 		self->base = Py_NewRef((PyObject *)base);
@@ -293,8 +294,9 @@ static PyObject *file_info(PyObject *object, PyObject *none)
 		return NULL;
 	if (ckpt_file_get(model, &info) == 0)
 		dict = Py_BuildValue(
-			"{s:s,s:s,s:s,s:s,s:s,s:K,s:K,s:K,s:I,s:I,s:N,s:I,s:I,s:I,s:I,s:I,s:N,s:K,s:K,"
-			"s:K,s:K,s:K}",
+			"{s:i,s:s,s:s,s:s,s:s,s:s,s:K,s:K,s:K,s:I,s:I,s:N,s:I,s:I,s:I,s:I,s:I,s:N,s:K,"
+			"s:K,s:K,s:K,s:K}",
+			"format_code", (int)info.format_code,
 			"format", info.format, "writer", info.writer, "profile", info.profile,
 			"archive_name", info.archive_name, "byteorder", info.byteorder,
 			"file_nbytes", (unsigned long long)info.file_nbytes, "pickle_nbytes",
@@ -458,81 +460,6 @@ static PyObject *show(PyObject *object, PyObject *args)
 	return result;
 }
 
-/* ---- parts of it as a model ---- */
-
-enum edit { EXTRACT, SELECT, SANITIZE };
-
-/* NAMES: bytes in a list, or one of them. */
-static PyObject *edit(struct model *self, enum edit what, const char *name, const char **keep,
-		      size_t keep_count)
-{
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct model *out;
-	struct ckpt_model *model = ckpt_py_model_use(self);
-	int rc;
-
-	if (!model)
-		return NULL;
-	out = ckpt_py_model_new(STATE(self), self);
-	if (out) {
-		Py_BEGIN_ALLOW_THREADS if (what == EXTRACT) rc =
-			ckpt_extract(model, name, &out->model, NULL, &err);
-		else if (what == SELECT) rc =
-			ckpt_select(model, keep, keep_count, NULL, 0, &out->model, NULL, &err);
-		else rc = ckpt_sanitize(model, &out->model, NULL, &err);
-		Py_END_ALLOW_THREADS out = (struct model *)opened(out, &err, rc);
-	}
-	ckpt_py_model_drop(self);
-	return (PyObject *)out;
-}
-
-static PyObject *extract(PyObject *object, PyObject *name)
-{
-	PyObject *bytes = ckpt_py_name(name), *result = NULL;
-
-	if (bytes)
-		result = edit((struct model *)object, EXTRACT, PyBytes_AsString(bytes), NULL, 0);
-	Py_XDECREF(bytes);
-	return result;
-}
-
-static PyObject *sanitize(PyObject *object, PyObject *none)
-{
-	(void)none;
-	return edit((struct model *)object, SANITIZE, NULL, NULL, 0);
-}
-
-static PyObject *select_names(PyObject *object, PyObject *patterns)
-{
-	Py_ssize_t i, count = PySequence_Size(patterns);
-	PyObject *list, *result = NULL;
-	const char **keep;
-
-	if (count < 0)
-		return NULL;
-	list = PyList_New(0);
-	keep = calloc((size_t)count + 1, sizeof(*keep));
-	for (i = 0; list && keep && i < count; i++) {
-		PyObject *item = PySequence_GetItem(patterns, i);
-		PyObject *bytes = item ? ckpt_py_name(item) : NULL;
-
-		Py_XDECREF(item);
-		if (!bytes || PyList_Append(list, bytes) < 0) {
-			Py_XDECREF(bytes);
-			break;
-		}
-		keep[i] = PyBytes_AsString(bytes);
-		Py_DECREF(bytes); /* the list has it */
-	}
-	if (list && keep && i == count)
-		result = edit((struct model *)object, SELECT, NULL, keep, (size_t)count);
-	else if (!keep)
-		PyErr_NoMemory();
-	free(keep);
-	Py_XDECREF(list);
-	return result;
-}
-
 static PyMethodDef methods[] = {
 	{ "close", close_model, METH_NOARGS, "close()\n\nArrays and maps of it stay as they are." },
 	{ "file_info", file_info, METH_NOARGS, "file_info() -> dict" },
@@ -545,9 +472,13 @@ static PyMethodDef methods[] = {
 	{ "show", show, METH_VARARGS, "show(name, json=False) -> str" },
 	{ "build", ckpt_py_build, METH_VARARGS,
 	  "build(name, hooks) -> object\n\nThe value called NAME, made with the methods of HOOKS." },
-	{ "extract", extract, METH_O, "extract(name) -> Model" },
-	{ "select", select_names, METH_O, "select(patterns) -> Model" },
-	{ "sanitize", sanitize, METH_NOARGS, "sanitize() -> Model" },
+	{ "edit", ckpt_py_edit, METH_VARARGS,
+	  "edit(kind, texts, others, flags) -> (Model, report)\n\nSee _edit.c and _edits.py." },
+	{ "cast_losses", ckpt_py_cast_losses, METH_NOARGS, "cast_losses() -> dict\n\nOf the numbers that were read." },
+	{ "save", (PyCFunction)(void (*)(void))ckpt_py_save, METH_VARARGS | METH_KEYWORDS,
+	  "save(path, **options) -> dict\n\nOPTIONS: those of struct ckpt_save_options." },
+	{ "save_in_place", (PyCFunction)(void (*)(void))ckpt_py_save_in_place,
+	  METH_VARARGS | METH_KEYWORDS, "save_in_place(**options) -> dict" },
 	{ "open_array", ckpt_py_open_array, METH_VARARGS,
 	  "open_array(name or index, for_numpy=False) -> Array" },
 	{ "storage_info", ckpt_py_storage_info, METH_O, "storage_info(index) -> dict" },

@@ -125,28 +125,9 @@ PyObject *ckpt_py_storage_map(PyObject *object, PyObject *index)
 
 /* ---- reading many ---- */
 
-struct read {
-	PyThreadState *thread; /* of the caller, while the library works without the GIL */
-	PyObject *progress;    /* or NULL */
-};
-
-/* Signals are only looked at here: the library calls it while it reads, and stops if it fails. */
 static int tell_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	struct read *read = ctx;
-	PyObject *result;
-	int rc;
-
-	PyEval_RestoreThread(read->thread);
-	rc = PyErr_CheckSignals();
-	if (rc == 0 && read->progress) {
-		result = PyObject_CallFunction(read->progress, "KK", (unsigned long long)done,
-					       (unsigned long long)total);
-		rc = result ? 0 : -1;
-		Py_XDECREF(result);
-	}
-	read->thread = PyEval_SaveThread();
-	return rc < 0 ? CKPT_E_CANCELLED : 0;
+	return ckpt_py_progress(ctx, done, total);
 }
 
 /* Parse item I of LIST: (storage, offset, nbytes, buffer). *VIEW is to be released if it worked. */
@@ -178,7 +159,7 @@ PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwar
 	struct model *self = (struct model *)object;
 	struct ckpt_storage_read_options options = CKPT_STORAGE_READ_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct read read = { NULL, NULL };
+	struct progress read = { NULL, NULL };
 	struct ckpt_storage_range *ranges;
 	struct ckpt_model *model;
 	PyObject *list;
@@ -188,10 +169,10 @@ PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwar
 	int check = 0, rc = -1;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IpO", names, &list, &threads, &check,
-					 &read.progress))
+					 &read.function))
 		return NULL;
-	if (read.progress == Py_None)
-		read.progress = NULL;
+	if (read.function == Py_None)
+		read.function = NULL;
 	count = PySequence_Size(list);
 	if (count < 0)
 		return NULL;

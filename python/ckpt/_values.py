@@ -146,7 +146,8 @@ def to_memoryview(data: Union[bytes, bytearray, memoryview], dtype: str, shape: 
     view = memoryview(data).cast("B")
     if dtype not in DTYPES:
         return view
-    size, kind = DTYPES[dtype][:2]
+    size = DTYPES[dtype][0]
+    kind: Any = DTYPES[dtype][1]  # of struct: more than a memoryview is said to take
     if kind is None or kind == "e":  # a memoryview cannot be cast to "e"
         kind = {2: "H", 4: "I", 8: "Q"}.get(size, "B")
     if 0 in shape:

@@ -224,12 +224,16 @@ def test_in_call_mode_tensors_are_calls(model, hooks):
 
 def test_parts_and_edits_are_models(model, hooks):
     opened = _ckpt.open(model)
-    selected = opened.select(["a", "epoch"])
+    selected, report = opened.edit("select", ["a", "epoch"], [], 0)
+    assert report["entries_dropped"] == 2
     opened.close()
     assert selected.build("", hooks) == {"a": ("tensor", 0), "epoch": 7}
     assert selected.open_array("a").info()["shape"] == (3, 4)
     with pytest.raises(KeyError):
-        _ckpt.open(model).select(["nothing"])
+        _ckpt.open(model).edit("select", ["nothing"], [], 0)
+    for wrong in (("nothing", [], [], 0), ("extract", [], [], 0), ("extract", [None], [], 0), ("select", [1], [], 0)):
+        with pytest.raises((TypeError, ValueError)):
+            _ckpt.open(model).edit(*wrong)
 
 
 def test_walk_and_show_tell_what_is_there(model):

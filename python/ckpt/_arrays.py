@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays and tensors of others become tensors of a file: their memory is borrowed, and views of one memory share a storage.
+
+Neither numpy nor torch is imported: whoever has an object of theirs has imported them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ._checkpoint import _CONJ, _NEG, _PARAMETER, _REQUIRES_GRAD, Storage, Tensor
+from ._dtypes import DTYPES
+from ._values import refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple
+
+    from ._ckpt import Builder
+
+_HOST = (1, 3, 13)  # kDLCPU, kDLCUDAHost, kDLCUDAManaged
+
+
+class Arrays:
+    """Makes tensors, and the storages that they share."""
+
+    def __init__(self, builder: Builder, kept: List[Any]) -> None:
+        self._builder, self._kept = builder, kept
+        self._storages: Dict[Any, Tuple[int, str]] = {}  # node and dtype, by what it is of
+
+    def node(self, value: Any, as_numpy: bool) -> Optional[int]:
+        """The node of VALUE; None: it is no tensor."""
+        any_value: Any = value
+        if isinstance(value, Tensor):
+            return self._lazy(value)
+        if isinstance(value, Storage):
+            return self._lazy_storage(value)
+        torch: Any = sys.modules.get("torch")
+        numpy: Any = sys.modules.get("numpy")
+        if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+            return self._torch(value, torch)
+        if torch is not None and isinstance(value, getattr(torch, "TypedStorage", ())):
+            untyped = any_value._untyped_storage
+            return self._storage(("torch", untyped._cdata), str(any_value.dtype)[6:], _location(torch, untyped), lambda: self._bytes(untyped))
+        if torch is not None and isinstance(value, getattr(torch, "UntypedStorage", ())):
+            raise refuse("a storage without a dtype cannot be written yet")
+        if numpy is not None and isinstance(value, getattr(numpy, "ndarray", ())):
+            return None if as_numpy else self._numpy(value, numpy)
+        if hasattr(type(value), "__dlpack__"):
+            return self._dlpack(value)
+        return None
+
+    def _storage(self, key: Any, dtype: str, device: str, make: Any) -> int:
+        """The storage that KEY is the key of. MAKE: gives its memory."""
+        known = self._storages.get(key)
+        if known is None:
+            known = (self._builder.storage(dtype, device, make()), dtype)
+            self._storages[key] = known
+        elif known[1] != dtype:
+            raise refuse("a tensor shows bytes as %s that another one shows as %s; copy one of them" % (dtype, known[1]))
+        return known[0]
+
+    # ---- of open checkpoints ----
+
+    def _lazy_storage(self, value: Storage, user: Any = None) -> int:
+        model = value._checkpoint._model
+        # torch.load() makes a new storage for each tensor that has no bytes
+        key = ("file", id(model), value.index if value.nbytes else ("empty", id(user)))
+        known = self._storages.get(key)
+        if known is None:
+            self._kept += [model, user]
+            known = self._storages[key] = (self._builder.storage_from(model, value.index), value.dtype)
+        return known[0]
+
+    def _lazy(self, value: Tensor) -> int:
+        flags, storage = value._column("flags"), value.storage
+        if value.layout != "strided" or value.class_name not in (None, "Parameter") or storage is None:
+            raise refuse("a tensor of layout %s%s cannot be written yet" %
+                         (value.layout, " and class " + value.class_name if value.class_name else ""))
+        if flags & (_CONJ | _NEG):
+            raise refuse("a conjugate or negative view cannot be written yet")
+        parameter = bool(flags & _PARAMETER)
+        grad = bool(flags & _REQUIRES_GRAD)
+        node = self._builder.tensor(self._lazy_storage(storage, value), value.dtype, value.shape, value.stride(),
+                                    value.storage_offset(), grad and not parameter)
+        return self._builder.parameter(node, grad) if parameter else node
+
+    # ---- torch ----
+
+    def _torch(self, value: Any, torch: Any) -> int:
+        parameter = type(value) is torch.nn.Parameter
+        if type(value) is not torch.Tensor and not parameter:
+            raise refuse("a tensor of class %s cannot be written yet" % type(value).__qualname__)
+        if value.layout is not torch.strided or value.is_quantized or value.is_nested:
+            raise refuse("a tensor that is sparse, quantized or nested cannot be written yet")
+        if value.is_conj() or value.is_neg() or getattr(value, "__dict__", None):
+            raise refuse("a conjugate or negative view, or a tensor with attributes, cannot be written yet")
+        if value.device.type == "meta":
+            raise refuse("a meta tensor has no values")
+        plain = value.detach()
+        if not hasattr(plain, "untyped_storage"):
+            raise refuse("tensors of a torch before 2.0 cannot be written")
+        storage = plain.untyped_storage()
+        node = self._builder.tensor(
+            self._storage(("torch", storage._cdata), str(value.dtype)[6:], _location(torch, storage), lambda: self._bytes(storage)),
+            None, tuple(plain.shape), tuple(plain.stride()), plain.storage_offset(), bool(value.requires_grad) and not parameter)
+        return self._builder.parameter(node, bool(value.requires_grad)) if parameter else node
+
+    def _bytes(self, storage: Any) -> Any:
+        """The memory of a storage, which stays there: a copy if it is on another device."""
+        self._kept.append(storage)  # no other gets its address
+        host = storage if storage.device.type == "cpu" else storage.cpu()
+        return _memory(host.data_ptr(), host.nbytes(), host)
+
+    # ---- numpy ----
+
+    def _numpy(self, value: Any, numpy: Any) -> int:
+        dtype = getattr(value, "ckpt_dtype", None) or value.dtype.name
+        if dtype not in DTYPES or value.dtype.kind in "SUOMm" or value.dtype.fields is not None:
+            raise refuse("no tensor has the dtype %s of this array; arrays='numpy' keeps arrays" % value.dtype)
+        if type(value).__module__.partition(".")[0] == "numpy" and type(value) not in (numpy.ndarray, numpy.memmap):
+            raise refuse("an array of class %s becomes no tensor; arrays='numpy' keeps arrays" % type(value).__qualname__)
+        size = value.dtype.itemsize
+        root, start, nbytes = _root_of(value)
+        offset = value.__array_interface__["data"][0] - start
+        if value.size == 0 or nbytes < 0 or not value.dtype.isnative or nbytes % size or offset % size or not 0 <= offset <= nbytes or \
+                any(step < 0 or step % size for step in value.strides):
+            root = value = numpy.array(value, dtype=value.dtype.newbyteorder("="), order="C", subok=False)
+            start, nbytes, offset = value.__array_interface__["data"][0], value.nbytes, 0
+            self._kept.append(value)
+        self._kept.append(root)
+        storage = self._storage(("memory", start, nbytes) if nbytes else ("empty", id(value)), dtype, "cpu",
+                                lambda: _memory(start, nbytes, root))
+        strides = tuple(step // size for step in value.strides) if value.size else None
+        return self._builder.tensor(storage, None, value.shape, strides, offset // size, False)
+
+    # ---- everybody else ----
+
+    def _dlpack(self, value: Any) -> int:
+        from ._dlpack import open_dlpack
+
+        device = value.__dlpack_device__()[0]
+        if device not in _HOST:
+            raise refuse("is on a device (DLPack calls it %d); copy it to the host first" % device)
+        found = open_dlpack(value)
+        self._kept.append(found)
+        storage = self._storage(("memory", found.start, found.nbytes) if found.nbytes else ("empty", id(value)), found.dtype, "cpu",
+                                lambda: _memory(found.start, found.nbytes, found))
+        return self._builder.tensor(storage, None, found.shape, found.strides, 0, False)
+
+
+def _location(torch: Any, storage: Any) -> str:
+    """Where torch.load() is to put STORAGE: "cpu", "cuda:0"."""
+    tag: str = torch.serialization.location_tag(storage)
+    return tag
+
+
+def _memory(address: int, nbytes: int, owner: Any) -> Any:
+    """A buffer of that memory, which keeps OWNER."""
+    import ctypes
+
+    if not nbytes:
+        return b""
+    buffer: Any = (ctypes.c_char * nbytes).from_address(address)
+    buffer.owner = owner
+    return buffer
+
+
+def _root_of(array: Any) -> Tuple[Any, int, int]:
+    """The memory that ARRAY is a view of: its owner, address and size."""
+    from ._ckpt import Map
+
+    root = array
+    while isinstance(root.base, type(root).__mro__[-2]):
+        root = root.base
+    if isinstance(root.base, Map):  # Tensor.numpy(): of a storage in a file
+        return root, _address(root.base), memoryview(root.base).nbytes
+    start: int = root.__array_interface__["data"][0]
+    if not root.flags.forc:
+        return root, start, -1  # it has gaps: views of it are copied
+    return root, start, root.nbytes
+
+
+def _address(view: Any) -> int:
+    import numpy
+
+    address: int = numpy.frombuffer(view, numpy.uint8).__array_interface__["data"][0]
+    return address

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""save(): objects in memory become a file of torch.save, without torch.
+
+Here is what becomes what; _arrays.py knows arrays and tensors. The graph is made without recursion: what can change is made
+empty and filled later, so that cycles close; a tuple waits for its items. One object is one node, as pickle memoizes them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict, defaultdict
+
+from . import _ckpt
+from ._arrays import Arrays
+from ._checkpoint import Checkpoint
+from ._errors import Error
+from ._values import refuse
+from ._write import write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple
+
+    Path = Tuple[Any, Any]  # (path of what it is in, its key); None: the root
+
+# texts that torch writes itself. Those of them that are names in its source are one object with equal names in other sources
+_WORDS = tuple(sys.intern(word) for word in ("cpu", "storage", "cuda:0", "latin1"))
+# what __reduce_ex__() says of these is a call that is the same in every process
+_PLAIN = {
+    "builtins": ("range", "slice", "ellipsis", "NotImplementedType"), "collections": ("defaultdict", "Counter"),
+    "datetime": None, "decimal": ("Decimal",), "fractions": ("Fraction",),
+    "torch": ("Size", "device", "dtype"),
+}
+_ATOMS = (type(None), bool, int, float)
+_TEXTS = (complex, str, bytes, bytearray)
+_MOST_NESTED = 1000000
+
+
+def _is_numpy(value: Any) -> bool:
+    """Whether it is an array, scalar or dtype of numpy."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic, numpy.dtype))
+
+
+def path_text(path: Optional[Path]) -> str:
+    """'model.fc.weight', as `ckpt ls` would name it."""
+    steps: List[str] = []
+    while path is not None:
+        path, step = path
+        steps.append(str(step))
+    return ".".join(reversed(steps))
+
+
+class Graph:
+    """The nodes of one save."""
+
+    def __init__(self, arrays: str) -> None:
+        self.builder = _ckpt.builder()
+        self.kept: List[Any] = []  # what has a node, so that nothing else gets its id()
+        self._nodes: Dict[int, int] = {}
+        self._empty: List[Tuple[Any, int, Optional[Path]]] = []  # what is to be filled
+        self._as_numpy = arrays == "numpy"
+        self._arrays = Arrays(self.builder, self.kept)
+
+    def remember(self, value: Any, node: int) -> int:
+        self._nodes[id(value)] = node
+        self.kept.append(value)
+        return node
+
+    def model(self, root: Any) -> _ckpt.Model:
+        top = self.node(root, None)
+        while self._empty:
+            value, node, path = self._empty.pop()
+            self._fill(value, node, path)
+        return self.builder.finish(top)
+
+    # ---- one object ----
+
+    def node(self, value: Any, path: Optional[Path]) -> int:
+        """The node of VALUE. What tuples in tuples need first is on a stack of our own."""
+        stack, made = [(value, path)], 0
+        while stack:
+            value, path = stack[-1]
+            missing = self._missing(value, path)
+            if missing:
+                if len(stack) > _MOST_NESTED:
+                    raise self.cannot(path, value, "is nested too deep")
+                stack += reversed(missing)
+                continue
+            try:
+                made = self._node(value, path)
+            except Error as error:
+                raise self._with_place(error, path)
+            stack.pop()
+        return made
+
+    def _missing(self, value: Any, path: Optional[Path]) -> List[Tuple[Any, Optional[Path]]]:
+        """The parts of VALUE that have to be made before it."""
+        if type(value) not in (tuple, frozenset) or id(value) in self._nodes:
+            return []
+        return [(item, (path, i)) for i, item in enumerate(value)
+                if type(item) not in _ATOMS and id(item) not in self._nodes]
+
+    def _node(self, value: Any, path: Optional[Path]) -> int:
+        kind = type(value)
+        if kind in _ATOMS:
+            return self.builder.atom(value)
+        made = self._nodes.get(id(value))
+        if made is not None:
+            return made
+        if kind in _TEXTS:
+            is_word = kind is str and any(value is word for word in _WORDS)
+            return self.remember(value, self.builder.interned(value) if is_word else self.builder.atom(value))
+        if kind is tuple or kind is frozenset:
+            return self._row(value, kind is tuple)
+        if kind in (dict, list, set):
+            return self._later(value, self.builder.container(kind.__name__), path)
+        if kind is OrderedDict:
+            return self._ordered_dict(value, path)
+        made = self._arrays.node(value, self._as_numpy)
+        if made is not None:
+            return self.remember(value, made)
+        return self._other(value, path)
+
+    def _row(self, value: Any, is_tuple: bool) -> int:
+        items = [self.builder.atom(item) if type(item) in _ATOMS else self._nodes[id(item)] for item in value]
+        return self.remember(value, self.builder.tuple(items) if is_tuple else self.builder.frozenset(items))
+
+    def _later(self, value: Any, node: int, path: Optional[Path]) -> int:
+        self._empty.append((value, node, path))
+        return self.remember(value, node)
+
+    def _ordered_dict(self, value: Any, path: Optional[Path]) -> int:
+        node = self._later(value, self.builder.container("OrderedDict"), path)
+        state = value.__reduce_ex__(2)[2]
+        if state:
+            self.builder.set_state(node, self.node(state, (path, "__dict__")))
+        return node
+
+    def _fill(self, value: Any, node: int, path: Optional[Path]) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                self.builder.put(node, self.node(key, (path, key)), self.node(item, (path, key)))
+        else:
+            for i, item in enumerate(value):
+                self.builder.append(node, self.node(item, (path, i)))
+
+    # ---- classes, and what they make ----
+
+    def _other(self, value: Any, path: Optional[Path]) -> int:
+        from ._load import Global, Missing, Opaque, Values
+
+        kind = type(value)
+        if kind is Global:
+            return self.remember(value, self.builder.global_(value.module, value.name))
+        if kind is Missing:
+            raise self.cannot(path, value, "could not be read: %s" % value.why)
+        if kind is Values:
+            return self.remember(value, self._reduced(value, value.numpy().__reduce_ex__(2), path))
+        if kind is Opaque:
+            if value.is_new or value.items or value.pairs or value.kwargs:
+                raise self.cannot(path, value, "was made in a way that cannot be written")
+            state = () if value.state is None else (value.state,)
+            return self._call(value, value.callable, value.args, state, path)
+        if isinstance(value, type) or kind.__name__ in ("function", "builtin_function_or_method"):
+            return self._global(value, value.__qualname__, path)
+        names = _PLAIN.get(kind.__module__.partition(".")[0], ())
+        if names is not None and kind.__name__ not in names and not _is_numpy(value):
+            raise self.cannot(path, value)
+        return self._reduced(value, self._reduce(value, path), path)
+
+    def _global(self, value: Any, name: str, path: Optional[Path]) -> int:
+        """VALUE by the name of its module and its own, which have to lead to it, as for pickle."""
+        module = getattr(value, "__module__", None) or "builtins"
+        if "." in name or getattr(sys.modules.get(module), name, None) is not value:
+            raise self.cannot(path, value, "is not found as %s.%s" % (module, name))
+        return self.remember(value, self.builder.global_(module, name))
+
+    def _reduce(self, value: Any, path: Optional[Path]) -> Any:
+        import copyreg
+
+        reduce = copyreg.dispatch_table.get(type(value))
+        try:
+            return value.__reduce_ex__(2) if reduce is None else reduce(value)
+        except Error:
+            raise
+        except Exception as error:
+            raise self.cannot(path, value, "cannot be pickled: %s" % error)
+
+    def _reduced(self, value: Any, how: Any, path: Optional[Path]) -> int:
+        """VALUE as its __reduce_ex__() says, if that is a call and perhaps a state."""
+        if isinstance(how, str):
+            return self._global(value, how, path)
+        function, args, state, items, pairs, setter = (tuple(how) + (None,) * 6)[:6]
+        kind = type(value)
+        if function is getattr(sys.modules.get("copyreg"), "__newobj__", None) or \
+                getattr(function, "__name__", "") in ("__newobj__", "__newobj_ex__") or setter is not None:
+            raise self.cannot(path, value)
+        node = self._call(value, function, args, () if state is None else (state,), path)
+        if kind is defaultdict:
+            self._empty.append((value, node, path))
+        elif next(iter(items or ()), None) is not None or next(iter(pairs or ()), None) is not None:
+            raise self.cannot(path, value)
+        return node
+
+    def _call(self, value: Any, function: Any, args: Any, state: Tuple[Any, ...], path: Optional[Path]) -> int:
+        node = self.builder.call(self.node(function, (path, "()")), self.node(args, (path, "()")))
+        self.remember(value, node)
+        if state:
+            self.builder.set_state(node, self.node(state[0], (path, "__dict__")))
+        return node
+
+    # ---- mistakes ----
+
+    def cannot(self, path: Optional[Path], value: Any, why: str = "cannot be written without torch or pickle") -> Error:
+        kind = type(value)
+        return self._with_place(refuse("a %s.%s %s" % (kind.__module__, kind.__qualname__, why)), path)
+
+    def _with_place(self, error: Error, path: Optional[Path]) -> Error:
+        """ERROR, which says where in the objects it is. Only the first to know says so."""
+        name = path_text(path)
+        if name and error.record is None:
+            error.record = "".join(c if c.isprintable() else "\\x%02x" % ord(c) for c in name)
+        return error
+
+
+def save(obj: Any, path: Any, profile: Optional[str] = None, arrays: str = "tensor", overwrite: bool = True,
+         progress: Any = None, **options: Any) -> Dict[str, Any]:
+    """Write what torch.save() would write for OBJ, byte for byte, without torch.
+
+    OBJ        dicts, lists, tuples, sets, numbers, texts, bytes; ckpt.Tensor and whatever else load() gives; arrays of
+               numpy, tensors of torch, and of others with __dlpack__; scalars of numpy; an open checkpoint
+    PATH       a file, which gets its name when it is complete; or an open binary file
+    PROFILE    which torch to write like, "1.6" to "2.14"; None: the newest
+    ARRAYS     "tensor": arrays of numpy become tensors, and views of one array share a storage; "numpy": they stay arrays
+    OVERWRITE  whether PATH may be there already
+    PROGRESS   called with bytes (done, total); what it raises ends it
+
+    Other options: see Checkpoint.save(). Returns facts about the new file: nbytes ...
+    """
+    if isinstance(obj, Checkpoint):
+        return obj.save(path, profile=profile, overwrite=overwrite, progress=progress, canonical=True, **options)
+    if arrays not in ("tensor", "numpy"):
+        raise ValueError("arrays is 'tensor' or 'numpy', not %r" % (arrays,))
+    model = Graph(arrays).model(obj)
+    try:
+        return write(model, path, profile=profile, overwrite=overwrite, progress=progress, canonical=True, **options)
+    finally:
+        model.close()

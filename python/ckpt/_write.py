@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model goes to a path or to an open file."""
+
+from __future__ import annotations
+
+from . import _ckpt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+PIECE = 1 << 20
+
+
+def write(model: _ckpt.Model, target: Any, **options: Any) -> Dict[str, Any]:
+    """Save MODEL. An open file gets nothing before all of it is there."""
+    if not hasattr(target, "write"):
+        return model.save(target, **options)
+    import tempfile
+
+    with tempfile.TemporaryFile() as stream:
+        options["spool_folder"] = options.get("spool_folder") or tempfile.gettempdir()
+        report = model.save("<file>", out_fd=stream.fileno(), **options)
+        stream.seek(0)
+        while True:
+            piece = memoryview(stream.read(PIECE))
+            if not piece:
+                return report
+            while piece:
+                piece = piece[target.write(piece) or len(piece):]

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt.save(): what it writes, what it refuses, and that it leaves nothing half done."""
+
+import collections
+import ctypes
+import io
+import os
+import sys
+import threading
+import zipfile
+
+import pytest
+
+import ckpt
+
+
+def names(path):
+    with zipfile.ZipFile(path) as archive:
+        return [name.split("/", 1)[1] for name in archive.namelist()]
+
+
+def again(obj, tmp_path, **options):
+    path = str(tmp_path / "new.pt")
+    ckpt.save(obj, path, **options)
+    return ckpt.load(path)
+
+
+def test_plain_data_comes_back(tmp_path):
+    obj = {"none": None, "yes": True, "int": -7, "long": 1 << 200, "minus": -(1 << 64), "float": 0.1, "text": "\u00e4\ud800\0",
+           "list": [1, [2, []]], "tuple": (1, (), ("a", (2,))), "set": {1, 2, 3}, 3: "key", (1, 2): "tuple",
+           "ordered": collections.OrderedDict(b=1, a=2), "default": collections.defaultdict(list, x=[1]),
+           "bytes": b"\0\xff", "array": bytearray(b"ab"), "frozen": frozenset("x"), "complex": 1 - 2j}
+    found = again(obj, tmp_path)
+    assert found == obj and list(found) == list(obj)
+    assert type(found["ordered"]) is collections.OrderedDict and found["default"].default_factory is list
+    assert [type(found[name]) for name in ("int", "float", "bytes", "array", "set", "frozen")] == [int, float, bytes, bytearray, set, frozenset]
+
+
+def test_what_is_shared_stays_shared_and_cycles_close(tmp_path):
+    shared, tree = [1], {}
+    tree["self"] = tree["list"] = [tree]
+    tree["tuple"] = (shared, (shared, tree))
+    tree["shared"] = shared
+    found = again(tree, tmp_path)
+    assert found["self"] is found["list"] and found["list"][0] is found
+    assert found["tuple"][0] is found["shared"] is found["tuple"][1][0] and found["tuple"][1][1] is found
+
+
+def test_depth_has_no_limit_of_the_stack(tmp_path):
+    nested, wrapped = [], ()
+    for _ in range(3000):
+        nested, wrapped = [nested], (wrapped,)
+    ckpt.save([nested, wrapped], str(tmp_path / "deep.pt"))
+    assert ckpt.open(str(tmp_path / "deep.pt")).info["format"] == "torch zip"
+
+
+def test_attributes_of_an_ordered_dict_are_kept(tmp_path):
+    state = collections.OrderedDict(w=1)
+    state._metadata = collections.OrderedDict([("", {"version": 1})])
+    found = again(state, tmp_path)
+    assert found._metadata == state._metadata
+
+
+def test_arrays_become_tensors_and_their_views_share_a_storage(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    base = numpy.arange(12, dtype="float32").reshape(3, 4)
+    obj = {"a": base, "row": base[1], "column": base[:, 1], "other": base.copy(), "turned": base.T, "back": base[::-1],
+           "scalar": numpy.array(5), "empty": numpy.zeros((0, 3)), "swapped": numpy.arange(3, dtype=">i4"), "bool": numpy.array([True])}
+    found = again(obj, tmp_path)
+    for name, array in obj.items():
+        assert found[name].dtype == array.dtype.name and found[name].shape == array.shape, name
+        assert found[name].numpy().tolist() == array.tolist(), name
+    assert len({found[name].storage.index for name in ("a", "row", "column", "turned")}) == 1
+    assert found["column"].stride() == (4,) and found["column"].storage_offset() == 1 and found["turned"].stride() == (1, 4)
+    assert found["other"].storage != found["a"].storage != found["back"].storage
+    assert found["empty"].stride() == (3, 1)
+
+
+def test_arrays_stay_arrays_where_that_is_wanted(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    found = again({"a": numpy.arange(3), "n": numpy.float32(0.5), "t": numpy.array(["x"])}, tmp_path, arrays="numpy")
+    assert isinstance(found["a"], ckpt.Values) and found["a"].numpy().tolist() == [0, 1, 2] and found["n"] == 0.5
+    with pytest.raises(ValueError, match="arrays"):
+        ckpt.save([], str(tmp_path / "x.pt"), arrays="torch")
+
+
+def test_lazy_tensors_are_read_when_they_are_written(model, tmp_path):
+    state = ckpt.load(model)
+    state["more"] = [state["a"], state["epoch"]]
+    path = str(tmp_path / "copy.pt")
+    ckpt.save(state, path)
+    with ckpt.open(path) as f:
+        assert list(f) == ["a", "b", "c", "more.0"] and f.value("epoch") == 7
+        assert f["a"].memoryview().tolist()[2] == [8, 9, 10, 11] and f["b"].storage == f["a"].storage == f["more.0"].storage
+        assert f["c"].storage.crc32 == ckpt.open(model)["c"].storage.crc32
+
+
+def test_maps_of_tied_tensors_share_a_storage(model, tmp_path):
+    pytest.importorskip("numpy")
+    f = ckpt.open(model)
+    found = again({"a": f["a"].numpy(), "b": f["b"].numpy()}, tmp_path)
+    assert found["a"].storage == found["b"].storage and found["b"].numpy().tolist() == [0, 4, 8]
+
+
+class Lent:
+    """An object with __dlpack__ of no library: 2 times 3 numbers of bfloat16, every second one."""
+
+    def __init__(self, device=1):
+        self.device = device
+        self.values = (ctypes.c_uint16 * 12)(*range(12))
+        self.shape, self.strides = (ctypes.c_int64 * 2)(2, 3), (ctypes.c_int64 * 2)(6, 2)
+
+    def __dlpack_device__(self):
+        return (self.device, 0)
+
+    def __dlpack__(self, **_):
+        from ckpt._dlpack import _DLTensor
+
+        self.tensor = _DLTensor(ctypes.addressof(self.values), 1, 0, 2, 4, 16, 1, self.shape, self.strides, 2)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+def test_whatever_has_dlpack_becomes_a_tensor(tmp_path):
+    lent = Lent()
+    found = again([lent, lent], tmp_path)[0]
+    assert (found.dtype, found.shape, found.stride(), found.storage.nbytes) == ("bfloat16", (2, 3), (6, 2), 22)
+    assert found.memoryview().tolist() == [[1, 3, 5], [7, 9, 11]]
+    with pytest.raises(ckpt.Error, match="on a device"):
+        ckpt.save([Lent(device=2)], str(tmp_path / "x.pt"))
+
+
+class Thing:
+    pass
+
+
+@pytest.mark.parametrize("obj, message", [
+    ({"model": {"layers": [0, Thing()]}}, r"^model\.layers\.1: a \S*\.Thing cannot be written"),
+    (Thing(), r"^a \S*\.Thing cannot be written"),
+    ({"\n": collections.deque()}, r"^\\x0a: a collections.deque cannot"),
+    ([lambda: 0], r"^0: a builtins.function is not found as "),
+])
+def test_what_cannot_be_written_is_named_and_leaves_no_file(obj, message, tmp_path):
+    path = tmp_path / "x.pt"
+    path.write_bytes(b"old")
+    with pytest.raises(ckpt.Error, match=message) as raised:
+        ckpt.save(obj, path)
+    assert raised.value.status == "UNSUPPORTED" and path.read_bytes() == b"old" and os.listdir(tmp_path) == ["x.pt"]
+
+
+def test_arrays_without_a_dtype_of_torch_are_refused(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    for array in (numpy.array(["a"]), numpy.array([None]), numpy.array(1, "M8[s]"), numpy.zeros(2, [("x", "f4")]), numpy.longdouble([1])):
+        with pytest.raises(ckpt.Error, match=r"^w: no tensor has the dtype"):
+            ckpt.save({"w": array}, tmp_path / "x.pt")
+    base = numpy.zeros(4, "int32")
+    with pytest.raises(ckpt.Error, match="shows bytes as float32 that another one shows as int32"):
+        ckpt.save([base, base.view("float32")], tmp_path / "x.pt")
+
+
+def test_files_are_replaced_only_if_that_is_allowed(tmp_path):
+    path = tmp_path / "x.pt"
+    ckpt.save([1], path)
+    ckpt.save([2], path)
+    with pytest.raises(ckpt.Error) as raised:
+        ckpt.save([3], path, overwrite=False)
+    assert raised.value.status == "EXISTS" and ckpt.load(path) == [2]
+    with pytest.raises(FileNotFoundError):
+        ckpt.save([1], tmp_path / "none" / "x.pt")
+    with pytest.raises(TypeError, match="no option 'protocol'"):
+        ckpt.save([1], path, protocol=4)
+
+
+def test_profiles_are_those_of_the_library(tmp_path):
+    ckpt.save([1], tmp_path / "new.pt")
+    ckpt.save([1], tmp_path / "old.pt", profile="2.0")
+    assert ".format_version" in names(tmp_path / "new.pt") and names(tmp_path / "old.pt") == ["data.pkl", "version"]
+    with pytest.raises(ckpt.Error):
+        ckpt.save([1], tmp_path / "x.pt", profile="0.1")
+
+
+def test_open_files_get_all_of_it_or_nothing(tmp_path):
+    stream = io.BytesIO()
+    ckpt.save({"a": [1]}, stream)
+    assert ckpt.load(stream.getvalue()) == {"a": [1]} and ckpt.open(stream.getvalue()).info["archive_name"] == "archive"
+    stream = io.BytesIO()
+    with pytest.raises(ckpt.Error):
+        ckpt.save([Thing()], stream)
+    assert stream.getvalue() == b""
+
+
+def test_what_progress_raises_ends_it(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    seen = []
+    ckpt.save(numpy.zeros(1 << 20), tmp_path / "x.pt", progress=lambda done, total: seen.append((done, total)))
+    assert seen and seen[-1][0] == seen[-1][1] >= 8 << 20
+
+    def stop(done, total):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        ckpt.save(numpy.zeros(1 << 20), tmp_path / "y.pt", progress=stop)
+    assert os.listdir(tmp_path) == ["x.pt"]
+
+
+def test_damage_in_a_lazy_tensor_ends_the_save(tmp_path):
+    class Broken(io.BytesIO):
+        broken = False
+
+        def read(self, count=-1):
+            if self.broken:
+                raise OSError(5, "the store is gone")
+            return super().read(count)
+
+    ckpt.save({"x": 1, "s": Lent()}, tmp_path / "x.pt")
+    stream = Broken((tmp_path / "x.pt").read_bytes())
+    state = ckpt.load(stream)
+    stream.broken = True
+    with pytest.raises(OSError, match="the store is gone"):
+        ckpt.save(state, tmp_path / "y.pt")
+    assert os.listdir(tmp_path) == ["x.pt"]
+
+
+def test_memory_is_let_go_after_the_save(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    array = numpy.zeros(10)
+    before = sys.getrefcount(array)
+    ckpt.save({"a": array, "b": array[1:]}, tmp_path / "x.pt")
+    assert sys.getrefcount(array) == before
+
+
+def test_threads_save_at_once(tmp_path, model):
+    state = ckpt.load(model)
+    wrong = []
+
+    def work(number):
+        try:
+            for _ in range(10):
+                ckpt.save(dict(state, number=number), tmp_path / ("%d.pt" % number))
+            if ckpt.load(tmp_path / ("%d.pt" % number))["number"] != number:
+                wrong.append(number)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_builder_takes_only_its_own_nodes(model):
+    from ckpt import _ckpt
+
+    builder = _ckpt.builder()
+    number, row = builder.atom(1), builder.container("list")
+    for call in (lambda: builder.append(number, row), lambda: builder.append(row, 99), lambda: builder.append(-1, row), lambda: builder.put(row, "x", 1),
+                 lambda: builder.tensor(99, None, (), None, 0, False), lambda: builder.tuple([1 << 70]), lambda: builder.finish(7),
+                 lambda: builder.container("deque")):
+        with pytest.raises((ValueError, OverflowError)):
+            call()
+    builder.append(row, number)
+    built = builder.finish(row)
+    assert built.walk()[1][0] == "0"
+    with pytest.raises(ValueError, match="finished"):
+        builder.atom(1)
+    built.close()
+    with pytest.raises(ValueError, match="closed"):
+        built.save("x.pt")
