@@ -19,13 +19,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, List, Optional
 
+    from ._convert import convert, merge, repair, split
     from ._load import Global, Missing, Opaque, Values, load
+    from ._reports import diff, latest, scan, stat, verify, why
     from ._save import save
 
 __version__ = _version()
 __all__ = [
-    "Checkpoint", "Error", "Global", "Missing", "Opaque", "Storage", "Tensor", "Values", "load", "open", "safe_open",
-    "save",
+    "Checkpoint", "Error", "Global", "Missing", "Opaque", "Storage", "Tensor", "Values", "convert", "diff", "latest", "load",
+    "merge", "open", "repair", "safe_open", "save", "scan", "split", "stat", "verify", "why",
 ]
 
 
@@ -48,7 +50,11 @@ def safe_open(filename: Any, framework: Optional[str] = None, device: Any = "cpu
 
 
 # what most programs do not need costs no time at import
-_LATER = {"Global": "_load", "Missing": "_load", "Opaque": "_load", "Values": "_load", "load": "_load", "save": "_save"}
+_LATER = {
+    "Global": "_load", "Missing": "_load", "Opaque": "_load", "Values": "_load", "load": "_load", "save": "_save",
+    "convert": "_convert", "merge": "_convert", "repair": "_convert", "split": "_convert", "diff": "_reports",
+    "latest": "_reports", "scan": "_reports", "stat": "_reports", "verify": "_reports", "why": "_reports",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -72,23 +72,6 @@ PyObject *ckpt_py_bytearray(size_t len)
 	return array;
 }
 
-int ckpt_py_progress(struct progress *progress, uint64_t done, uint64_t total)
-{
-	PyObject *result;
-	int rc;
-
-	PyEval_RestoreThread(progress->thread);
-	rc = PyErr_Occurred() ? -1 : PyErr_CheckSignals();
-	if (rc == 0 && progress->function) {
-		result = PyObject_CallFunction(progress->function, "KK", (unsigned long long)done,
-					       (unsigned long long)total);
-		rc = result ? 0 : -1;
-		Py_XDECREF(result);
-	}
-	progress->thread = PyEval_SaveThread();
-	return rc < 0 ? CKPT_E_CANCELLED : 0;
-}
-
 static PyObject *version(PyObject *module, PyObject *none)
 {
 	(void)module;
@@ -105,6 +88,12 @@ static PyMethodDef functions[] = {
 	  "open_reader(pread, nbytes, close=None) -> Model\n\npread(offset, nbytes) returns bytes, "
 	  "in several threads." },
 	{ "builder", ckpt_py_builder, METH_NOARGS, "builder() -> Builder" },
+	{ "repair_open", ckpt_py_repair_open, METH_VARARGS,
+	  "repair_open(path, flags, fill, threads, progress) -> (Model, report, findings)" },
+	{ "verify", ckpt_py_verify, METH_VARARGS,
+	  "verify(path, flags, sha256, sha256sums, threads, progress) -> dict" },
+	{ "why", ckpt_py_why, METH_VARARGS, "why(path, error, threads) -> dict" },
+	{ "scan_report", ckpt_py_scan_report, METH_VARARGS, "scan_report(path, threads, progress) -> dict" },
 	{ "scan", ckpt_py_scan, METH_VARARGS,
 	  "scan(path) -> [(path, verdict, format, [(verdict, kind, record, offset, text)])]" },
 	{ "scan_refusals", ckpt_py_scan_refusals, METH_VARARGS,

@@ -14,6 +14,8 @@
 
 #include <ckpt/ckpt.h>
 
+#include <stdbool.h>
+
 /* What the module keeps: one per interpreter, nothing is global. */
 struct state {
 	PyTypeObject *model, *array, *map, *builder;
@@ -64,15 +66,53 @@ PyObject *ckpt_py_bytearray(size_t len);
 /* Wrap ARRAY, which it takes, also on failure. */
 PyObject *ckpt_py_array_new(struct model *owner, struct ckpt_array *array);
 
-/*
- * What the library tells while it works without the GIL, and the thread that called it. It stops if
- * a signal, or FUNCTION, raised something.
- */
-struct progress {
-	PyThreadState *thread; /* of the caller: PyEval_SaveThread() */
-	PyObject *function;    /* or NULL: only signals are looked at */
+/* Texts of a list, until ckpt_py_words_clear(), also after a failure. Begins as zeros. */
+struct words {
+	const char **items; /* malloc; NULL stands for None */
+	size_t count;
+	PyObject *bytes; /* a list that owns them */
 };
-int ckpt_py_progress(struct progress *progress, uint64_t done, uint64_t total);
+
+/* Take the texts of LIST, a sequence; of the first NONE of them, each may be None. */
+bool ckpt_py_words_take(PyObject *list, size_t none, struct words *words);
+void ckpt_py_words_clear(struct words *words);
+
+/*
+ * A call of the library that tells how far it is and what it finds, in the caller's thread, which
+ * does not hold the GIL meanwhile: ckpt_py_work_begin(), the call, ckpt_py_work_end(). It stops if a
+ * signal, or FUNCTION, raised something, which is to be raised instead of CKPT_E_CANCELLED then.
+ */
+struct work {
+	PyThreadState *thread;
+	PyObject *function; /* called with bytes (done, total); NULL: only signals are looked at */
+	int cancel;	    /* for `cancel` of the options */
+	PyObject *list;	    /* of what is found; owned; NULL: nothing is kept */
+};
+
+/* FUNCTION may be None. False, and an exception, if there is no memory. */
+bool ckpt_py_work_begin(struct work *work, PyObject *function);
+void ckpt_py_work_end(struct work *work);
+
+/* For `progress`, with a struct work as its `ctx`. */
+void ckpt_py_work_progress(void *work, uint64_t done, uint64_t total);
+
+/* The same for those that return a status. */
+int ckpt_py_work_tell(void *work, uint64_t done, uint64_t total);
+
+/* Put what MAKE makes of WHAT into the list. Returns 0, or a status that ends the call. */
+int ckpt_py_work_add(struct work *work, PyObject *(*make)(const void *what), const void *what);
+
+/* dict[KEY] = VALUE, which it takes. NULL, or no DICT: nothing, an exception is set already. */
+void ckpt_py_put(PyObject *dict, const char *key, PyObject *value);
+
+/* A str of what is not NULL. */
+PyObject *ckpt_py_string(const char *text);
+
+/* A list of COUNT numbers. */
+PyObject *ckpt_py_numbers(const uint64_t *numbers, uint64_t count);
+
+/* DICT, unless an exception is set: then NULL, and it is released. */
+PyObject *ckpt_py_finished(PyObject *dict);
 
 /* Methods of Model in other files than _model.c. */
 PyObject *ckpt_py_build(PyObject *self, PyObject *args);
@@ -84,6 +124,9 @@ PyObject *ckpt_py_open_array(PyObject *self, PyObject *args);
 
 PyObject *ckpt_py_edit(PyObject *self, PyObject *args);
 PyObject *ckpt_py_cast_losses(PyObject *self, PyObject *none);
+PyObject *ckpt_py_diff(PyObject *self, PyObject *args);
+PyObject *ckpt_py_stat(PyObject *self, PyObject *args);
+PyObject *ckpt_py_add_file(PyObject *self, PyObject *path);
 PyObject *ckpt_py_save(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *ckpt_py_save_in_place(PyObject *self, PyObject *args, PyObject *kwargs);
 
@@ -94,8 +137,12 @@ PyObject *ckpt_py_open(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *ckpt_py_open_memory(PyObject *module, PyObject *args);
 PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *ckpt_py_builder(PyObject *module, PyObject *none);
+PyObject *ckpt_py_repair_open(PyObject *module, PyObject *args);
 
-/* Functions of the module that scan. */
+/* Functions of the module that say something of a path. */
+PyObject *ckpt_py_verify(PyObject *module, PyObject *args);
+PyObject *ckpt_py_why(PyObject *module, PyObject *args);
+PyObject *ckpt_py_scan_report(PyObject *module, PyObject *args);
 PyObject *ckpt_py_scan(PyObject *module, PyObject *args);
 PyObject *ckpt_py_scan_refusals(PyObject *module, PyObject *args);
 

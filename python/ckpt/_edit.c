@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct words {
-	const char **items; /* malloc; NULL stands for None */
-	size_t count;
-	PyObject *bytes; /* a list that owns them */
-};
-
 struct edit {
 	const struct ckpt_model *in;
 	const struct words *texts, *others;
@@ -179,43 +173,6 @@ static const struct {
 	{ "number_keys", 0, 0, number_keys },
 };
 
-static void clear_words(struct words *words)
-{
-	free(words->items);
-	Py_XDECREF(words->bytes);
-}
-
-/* Take the texts of LIST; of the first NONE of them, each may be None. */
-static bool take_words(PyObject *list, size_t none, struct words *words)
-{
-	Py_ssize_t count = PySequence_Size(list);
-
-	if (count < 0)
-		return false;
-	words->items = calloc((size_t)count + 1, sizeof(*words->items));
-	words->bytes = PyList_New(0);
-	if (!words->items || !words->bytes) {
-		PyErr_NoMemory();
-		return false;
-	}
-	for (Py_ssize_t i = 0; i < count; i++) {
-		PyObject *item = PySequence_GetItem(list, i), *bytes = NULL;
-		bool is_none = item == Py_None && (size_t)i < none;
-
-		if (item && !is_none)
-			bytes = ckpt_py_name(item);
-		Py_XDECREF(item);
-		if (!is_none && (!bytes || PyList_Append(words->bytes, bytes) < 0)) {
-			Py_XDECREF(bytes);
-			return false;
-		}
-		words->items[i] = bytes ? PyBytes_AsString(bytes) : NULL;
-		Py_XDECREF(bytes); /* the list has it */
-	}
-	words->count = (size_t)count;
-	return true;
-}
-
 static PyObject *text_or_none(const char *text)
 {
 	return text ? ckpt_py_text(text, strlen(text)) : Py_NewRef(Py_None);
@@ -312,7 +269,8 @@ PyObject *ckpt_py_edit(PyObject *object, PyObject *args)
 		PyErr_Format(PyExc_ValueError, "there is no edit '%s'", name);
 		return NULL;
 	}
-	if (take_words(first, kinds[k].none, &texts) && take_words(second, 0, &others)) {
+	if (ckpt_py_words_take(first, kinds[k].none, &texts) &&
+	    ckpt_py_words_take(second, 0, &others)) {
 		e.pairs = calloc(texts.count + 1, sizeof(*e.pairs));
 		if (!e.pairs)
 			PyErr_NoMemory();
@@ -327,8 +285,8 @@ PyObject *ckpt_py_edit(PyObject *object, PyObject *args)
 		}
 		free(e.pairs);
 	}
-	clear_words(&texts);
-	clear_words(&others);
+	ckpt_py_words_clear(&texts);
+	ckpt_py_words_clear(&others);
 	return result;
 }
 

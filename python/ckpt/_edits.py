@@ -21,7 +21,7 @@ _TO_INTEGER, _CAST_ALL = 1, 2
 _JSON = 1
 # enum ckpt_format_code
 _SAFETENSORS, _DCP, _HUGGING_FACE, _DCP_SAFETENSORS = 8, 11, 12, 15
-_TORCH_NAMES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".tar")
+_TORCH_NAMES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 
 
 def names_of(names: Names) -> List[str]:

@@ -10,33 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct save {
-	struct progress progress;
-	int cancel;	 /* read by the library */
-	PyObject *unfit; /* a list of (name, why), or NULL: none yet */
+struct unfit {
+	const char *name, *why;
 };
 
-static void tell_progress(void *ctx, uint64_t done, uint64_t total)
+static PyObject *unfit_pair(const void *what)
 {
-	struct save *save = ctx;
+	const struct unfit *unfit = what;
 
-	if (ckpt_py_progress(&save->progress, done, total) < 0)
-		__atomic_store_n(&save->cancel, 1, __ATOMIC_RELAXED);
+	return Py_BuildValue("(NN)", ckpt_py_string(unfit->name), ckpt_py_string(unfit->why));
 }
 
-/* The library calls it in the caller's thread. */
 static void note_unfit(void *ctx, const char *name, const char *why)
 {
-	struct save *save = ctx;
-	PyObject *row;
+	const struct unfit unfit = { name, why };
+	struct work *work = ctx;
 
-	PyEval_RestoreThread(save->progress.thread);
-	row = Py_BuildValue("(NN)", ckpt_py_text(name, strlen(name)),
-			    ckpt_py_text(why, strlen(why)));
-	if (!row || PyList_Append(save->unfit, row) < 0)
-		__atomic_store_n(&save->cancel, 1, __ATOMIC_RELAXED);
-	Py_XDECREF(row);
-	save->progress.thread = PyEval_SaveThread();
+	if (ckpt_py_work_add(work, unfit_pair, &unfit) < 0)
+		__atomic_store_n(&work->cancel, 1, __ATOMIC_RELAXED);
 }
 
 /* Flags of enum ckpt_save_flags that are options of their own. */
@@ -84,7 +75,7 @@ static bool take_text(PyObject *value, const char **out)
 }
 
 /* Put the option NAME with VALUE, which is not None, into O. */
-static bool take_option(struct ckpt_save_options *o, struct save *save, const char *name,
+static bool take_option(struct ckpt_save_options *o, PyObject **progress, const char *name,
 			PyObject *value)
 {
 	static const char *const reflinks[] = { "never", "auto", "always", NULL };
@@ -100,7 +91,7 @@ static bool take_option(struct ckpt_save_options *o, struct save *save, const ch
 			return truth >= 0;
 		}
 	if (!strcmp(name, "progress")) {
-		save->progress.function = value;
+		*progress = value;
 	} else if (!strcmp(name, "profile")) {
 		fine = take_text(value, &o->profile);
 	} else if (!strcmp(name, "format")) {
@@ -151,7 +142,7 @@ static bool take_option(struct ckpt_save_options *o, struct save *save, const ch
 }
 
 /* The texts of O are those of KWARGS, which the caller has until the save ends. */
-static bool take_options(PyObject *kwargs, struct ckpt_save_options *o, struct save *save)
+static bool take_options(PyObject *kwargs, struct ckpt_save_options *o, PyObject **progress)
 {
 	PyObject *key, *value;
 	Py_ssize_t at = 0;
@@ -159,14 +150,9 @@ static bool take_options(PyObject *kwargs, struct ckpt_save_options *o, struct s
 
 	while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
 		name = PyUnicode_AsUTF8AndSize(key, NULL);
-		if (!name || (value != Py_None && !take_option(o, save, name, value)))
+		if (!name || (value != Py_None && !take_option(o, progress, name, value)))
 			return false;
 	}
-	o->progress = tell_progress;
-	o->progress_ctx = save;
-	o->cancel = &save->cancel;
-	o->unfit = note_unfit;
-	o->unfit_ctx = save;
 	return true;
 }
 
@@ -205,27 +191,31 @@ static PyObject *save_model(struct model *self, const char *path, PyObject *kwar
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct save save = { .cancel = 0 };
-	PyObject *result = NULL;
+	PyObject *result = NULL, *progress = Py_None;
 	struct ckpt_model *model;
+	struct work work;
 	int rc;
 
-	if (!take_options(kwargs, &options, &save))
+	if (!take_options(kwargs, &options, &progress))
 		return NULL;
-	save.unfit = PyList_New(0);
-	model = save.unfit ? ckpt_py_model_use(self) : NULL;
-	if (model) {
-		save.progress.thread = PyEval_SaveThread();
+	model = ckpt_py_model_use(self);
+	if (!model)
+		return NULL;
+	if (ckpt_py_work_begin(&work, progress)) {
+		options.progress = ckpt_py_work_progress;
+		options.progress_ctx = options.unfit_ctx = &work;
+		options.cancel = &work.cancel;
+		options.unfit = note_unfit;
 		rc = path ? ckpt_save(model, path, &options, &report, &err)
 			  : ckpt_save_in_place(model, &options, &report, &err);
-		PyEval_RestoreThread(save.progress.thread);
+		ckpt_py_work_end(&work);
 		if (rc < 0)
-			raise_unfit(self, &err, rc, save.unfit);
+			raise_unfit(self, &err, rc, work.list);
 		else if (!PyErr_Occurred()) /* it was cancelled too late, and is saved */
-			result = report_dict(&report, save.unfit);
-		ckpt_py_model_drop(self);
+			result = report_dict(&report, work.list);
+		Py_DECREF(work.list);
 	}
-	Py_XDECREF(save.unfit);
+	ckpt_py_model_drop(self);
 	return result;
 }
 

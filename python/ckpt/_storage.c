@@ -125,11 +125,6 @@ PyObject *ckpt_py_storage_map(PyObject *object, PyObject *index)
 
 /* ---- reading many ---- */
 
-static int tell_progress(void *ctx, uint64_t done, uint64_t total)
-{
-	return ckpt_py_progress(ctx, done, total);
-}
-
 /* Parse item I of LIST: (storage, offset, nbytes, buffer). *VIEW is to be released if it worked. */
 static bool parse_range(PyObject *list, Py_ssize_t i, struct ckpt_storage_range *range,
 			Py_buffer *view)
@@ -159,7 +154,7 @@ PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwar
 	struct model *self = (struct model *)object;
 	struct ckpt_storage_read_options options = CKPT_STORAGE_READ_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct progress read = { NULL, NULL };
+	struct work read = { .function = NULL };
 	struct ckpt_storage_range *ranges;
 	struct ckpt_model *model;
 	PyObject *list;
@@ -189,7 +184,7 @@ PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwar
 	if (ranges && views && i == count) {
 		options.threads = threads;
 		options.check = (uint32_t)check;
-		options.progress = tell_progress;
+		options.progress = ckpt_py_work_tell;
 		options.progress_ctx = &read;
 		read.thread = PyEval_SaveThread();
 		rc = ckpt_storages_read(model, ranges, (uint64_t)count, &options, &err);

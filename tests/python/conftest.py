@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files for the tests of the Python module, written opcode by opcode: no torch, and nothing is unpickled."""
 
+import collections
+import ctypes
 import os
 import struct
 import sys
@@ -78,3 +80,37 @@ def model(write, files):
     body += files.text("c") + files.tensor("1", numel=2, shape=(2,), stride=(1,))
     body += files.text("epoch") + files.number(7) + b"u"
     return write(body, {"0": floats, "1": struct.pack("<2f", 0.5, -1)})
+
+
+class Floats:
+    """Numbers that numpy is not needed for."""
+
+    def __init__(self, *values):
+        self.values = (ctypes.c_float * len(values))(*values)
+        self.shape = (ctypes.c_int64 * 1)(len(values))
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **_):
+        from ckpt._dlpack import _DLTensor
+
+        self.tensor = _DLTensor(ctypes.addressof(self.values), 1, 0, 1, 2, 32, 1, self.shape, None, 0)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    """A trainer's file: weights of a wrapped module, an optimizer, numbers."""
+    weights = collections.OrderedDict((("module.fc.weight", Floats(1, 2, 3.0001)), ("module.fc.bias", Floats(0.5))))
+    weights._metadata = collections.OrderedDict((("", {"version": 1}), ("module", {"version": 1}), ("module.fc", {"version": 1})))
+    compiled = {"_orig_mod.w": Floats(1), "_orig_mod.net._orig_mod.b": Floats(2)}
+    obj = {"model": weights, "ema": compiled, "epoch": 7, "lr": 0.1, "name": "run", "best": None,
+           "optimizer": {"state": {0: {"exp_avg": Floats(1, 2, 3), "step": 3}}, "param_groups": [{"params": [0, 1], "lr": 0.1}]}}
+    path = str(tmp_path / "trainer.pt")
+    import ckpt
+
+    ckpt.save(obj, path)
+    return path
