@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 
+from ._ckpt import Map
 from ._checkpoint import _CONJ, _NEG, _PARAMETER, _REQUIRES_GRAD, Storage, Tensor
 from ._dtypes import DTYPES
-from ._values import refuse
+from ._values import PIECE, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ _HOST = (1, 3, 13)  # kDLCPU, kDLCUDAHost, kDLCUDAManaged
 class Arrays:
     """Makes tensors, and the storages that they share."""
 
-    def __init__(self, builder: Builder, kept: List[Any]) -> None:
-        self._builder, self._kept = builder, kept
+    def __init__(self, builder: Builder, kept: List[Any], check: bool) -> None:
+        self._builder, self._kept, self._check = builder, kept, check
         self._storages: Dict[Any, Tuple[int, str]] = {}  # node and dtype, by what it is of
+        self._dtypes: Dict[Any, str] = {}  # names of those of numpy
 
     def node(self, value: Any, as_numpy: bool) -> Optional[int]:
         """The node of VALUE; None: it is no tensor."""
@@ -69,6 +71,8 @@ class Arrays:
         known = self._storages.get(key)
         if known is None:
             self._kept += [model, user]
+            if self._check:
+                _check_sum(value)
             known = self._storages[key] = (self._builder.storage_from(model, value.index), value.dtype)
         return known[0]
 
@@ -115,8 +119,10 @@ class Arrays:
     # ---- numpy ----
 
     def _numpy(self, value: Any, numpy: Any) -> int:
-        dtype = getattr(value, "ckpt_dtype", None) or value.dtype.name
-        if dtype not in DTYPES or value.dtype.kind in "SUOMm" or value.dtype.fields is not None:
+        dtype = getattr(value, "ckpt_dtype", None) or self._dtypes.get(value.dtype)
+        if dtype is None:
+            dtype = self._dtypes[value.dtype] = value.dtype.name  # which takes numpy long to make
+        if dtype not in DTYPES or value.dtype.fields is not None:
             raise refuse("no tensor has the dtype %s of this array; arrays='numpy' keeps arrays" % value.dtype)
         if type(value).__module__.partition(".")[0] == "numpy" and type(value) not in (numpy.ndarray, numpy.memmap):
             raise refuse("an array of class %s becomes no tensor; arrays='numpy' keeps arrays" % type(value).__qualname__)
@@ -149,6 +155,23 @@ class Arrays:
         return self._builder.tensor(storage, None, found.shape, found.strides, 0, False)
 
 
+def _check_sum(storage: Storage) -> None:
+    """Compare the recorded checksum, if there is one: the new file gets one of its own, which would hide what is damaged."""
+    if storage.crc32 is None:
+        return
+    if storage.path is None:  # it is of other bytes than those in memory: only the library knows
+        storage._checkpoint._model.read_storages([(storage.index, 0, storage.nbytes, bytearray(storage.nbytes))], check=True)
+        return
+    from zlib import crc32
+
+    found = 0
+    for offset in range(0, storage.nbytes, PIECE):
+        found = crc32(storage.read(offset, min(PIECE, storage.nbytes - offset)), found)
+    if found != storage.crc32:
+        raise refuse("is damaged: its %d bytes have the checksum %08x, recorded is %08x; check=False takes them as they are"
+                     % (storage.nbytes, found, storage.crc32), "DAMAGED")
+
+
 def _location(torch: Any, storage: Any) -> str:
     """Where torch.load() is to put STORAGE: "cpu", "cuda:0"."""
     tag: str = torch.serialization.location_tag(storage)
@@ -168,12 +191,10 @@ def _memory(address: int, nbytes: int, owner: Any) -> Any:
 
 def _root_of(array: Any) -> Tuple[Any, int, int]:
     """The memory that ARRAY is a view of: its owner, address and size."""
-    from ._ckpt import Map
-
     root = array
-    while isinstance(root.base, type(root).__mro__[-2]):
+    while root.base is not None and isinstance(root.base, type(root).__mro__[-2]):
         root = root.base
-    if isinstance(root.base, Map):  # Tensor.numpy(): of a storage in a file
+    if root.base is not None and isinstance(root.base, Map):  # Tensor.numpy(): of a storage in a file
         return root, _address(root.base), memoryview(root.base).nbytes
     start: int = root.__array_interface__["data"][0]
     if not root.flags.forc:

@@ -14,6 +14,7 @@ from . import _ckpt
 from ._arrays import Arrays
 from ._checkpoint import Checkpoint
 from ._errors import Error
+from ._sets import order_of
 from ._values import refuse
 from ._write import write
 
@@ -54,13 +55,13 @@ def path_text(path: Optional[Path]) -> str:
 class Graph:
     """The nodes of one save."""
 
-    def __init__(self, arrays: str) -> None:
+    def __init__(self, arrays: str, check: bool) -> None:
         self.builder = _ckpt.builder()
         self.kept: List[Any] = []  # what has a node, so that nothing else gets its id()
         self._nodes: Dict[int, int] = {}
         self._empty: List[Tuple[Any, int, Optional[Path]]] = []  # what is to be filled
         self._as_numpy = arrays == "numpy"
-        self._arrays = Arrays(self.builder, self.kept)
+        self._arrays = Arrays(self.builder, self.kept, check)
 
     def remember(self, value: Any, node: int) -> int:
         self._nodes[id(value)] = node
@@ -109,7 +110,7 @@ class Graph:
         if made is not None:
             return made
         if kind in _TEXTS:
-            is_word = kind is str and any(value is word for word in _WORDS)
+            is_word = kind is str and value in _WORDS and any(value is word for word in _WORDS)
             return self.remember(value, self.builder.interned(value) if is_word else self.builder.atom(value))
         if kind is tuple or kind is frozenset:
             return self._row(value, kind is tuple)
@@ -123,7 +124,8 @@ class Graph:
         return self._other(value, path)
 
     def _row(self, value: Any, is_tuple: bool) -> int:
-        items = [self.builder.atom(item) if type(item) in _ATOMS else self._nodes[id(item)] for item in value]
+        parts = list(value) if is_tuple else order_of(list(value))
+        items = [self.builder.atom(item) if type(item) in _ATOMS else self._nodes[id(item)] for item in parts]
         return self.remember(value, self.builder.tuple(items) if is_tuple else self.builder.frozenset(items))
 
     def _later(self, value: Any, node: int, path: Optional[Path]) -> int:
@@ -142,7 +144,7 @@ class Graph:
             for key, item in value.items():
                 self.builder.put(node, self.node(key, (path, key)), self.node(item, (path, key)))
         else:
-            for i, item in enumerate(value):
+            for i, item in enumerate(order_of(list(value)) if isinstance(value, set) else value):
                 self.builder.append(node, self.node(item, (path, i)))
 
     # ---- classes, and what they make ----
@@ -225,7 +227,7 @@ class Graph:
 
 
 def save(obj: Any, path: Any, profile: Optional[str] = None, arrays: str = "tensor", overwrite: bool = True,
-         progress: Any = None, **options: Any) -> Dict[str, Any]:
+         check: bool = True, progress: Any = None, **options: Any) -> Dict[str, Any]:
     """Write what torch.save() would write for OBJ, byte for byte, without torch.
 
     OBJ        dicts, lists, tuples, sets, numbers, texts, bytes; ckpt.Tensor and whatever else load() gives; arrays of
@@ -234,6 +236,7 @@ def save(obj: Any, path: Any, profile: Optional[str] = None, arrays: str = "tens
     PROFILE    which torch to write like, "1.6" to "2.14"; None: the newest
     ARRAYS     "tensor": arrays of numpy become tensors, and views of one array share a storage; "numpy": they stay arrays
     OVERWRITE  whether PATH may be there already
+    CHECK      compare checksums that are recorded of lazy tensors, which reads them twice
     PROGRESS   called with bytes (done, total); what it raises ends it
 
     Other options: see Checkpoint.save(). Returns facts about the new file: nbytes ...
@@ -242,7 +245,7 @@ def save(obj: Any, path: Any, profile: Optional[str] = None, arrays: str = "tens
         return obj.save(path, profile=profile, overwrite=overwrite, progress=progress, canonical=True, **options)
     if arrays not in ("tensor", "numpy"):
         raise ValueError("arrays is 'tensor' or 'numpy', not %r" % (arrays,))
-    model = Graph(arrays).model(obj)
+    model = Graph(arrays, check).model(obj)
     try:
         return write(model, path, profile=profile, overwrite=overwrite, progress=progress, canonical=True, **options)
     finally:

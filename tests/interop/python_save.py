@@ -7,7 +7,6 @@ CKPT_PYTHON_MODULE: the package, with the libraries that other systems lack. See
 import os
 import shutil
 import subprocess
-import sys
 
 import each_torch
 

@@ -114,3 +114,14 @@ def trainer(tmp_path):
 
     ckpt.save(obj, path)
     return path
+
+
+@pytest.fixture
+def damaged(trainer):
+    import ckpt
+
+    data = bytearray(open(trainer, "rb").read())
+    data[ckpt.open(trainer)["model.module.fc.weight"].storage.offset] ^= 1
+    path = trainer[:-3] + "-damaged.pt"
+    open(path, "wb").write(data)
+    return path

@@ -34,15 +34,6 @@ def as_json(value):
     return str(value) if isinstance(value, os.PathLike) else value
 
 
-@pytest.fixture
-def damaged(trainer):
-    data = bytearray(open(trainer, "rb").read())
-    data[ckpt.open(trainer)["model.module.fc.weight"].storage.offset] ^= 1
-    path = trainer[:-3] + "-damaged.pt"
-    open(path, "wb").write(data)
-    return path
-
-
 @needs_command
 def test_verify_tells_what_the_command_tells(trainer, damaged, tmp_path):
     for path, verdict in ((trainer, "sound"), (damaged, "damaged")):

@@ -5,6 +5,7 @@ import collections
 import ctypes
 import io
 import os
+import pickletools
 import sys
 import threading
 import zipfile
@@ -202,6 +203,24 @@ def test_what_progress_raises_ends_it(tmp_path):
     with pytest.raises(KeyError, match="enough"):
         ckpt.save(numpy.zeros(1 << 20), tmp_path / "y.pt", progress=stop)
     assert os.listdir(tmp_path) == ["x.pt"]
+
+
+def test_a_new_checksum_hides_no_damage(damaged, tmp_path):
+    state = ckpt.load(damaged)
+    with pytest.raises(ckpt.Error, match=r"^model\.module\.fc\.weight: is damaged: its 12 bytes have") as raised:
+        ckpt.save(state, tmp_path / "x.pt")
+    assert raised.value.status == "DAMAGED" and not (tmp_path / "x.pt").exists()
+    ckpt.save(state, tmp_path / "x.pt", check=False)
+    assert ckpt.verify(tmp_path / "x.pt")["verdict"] == "sound"
+
+
+def test_numbers_in_a_set_stand_as_they_do(tmp_path):
+    for items in ({77, 44, 45}, {1.5, -1, 2}, frozenset([77, 44, 45]), {44, 45, 77, 8}):
+        ckpt.save([items], tmp_path / "x.pt")
+        with zipfile.ZipFile(tmp_path / "x.pt") as archive:
+            opcodes = pickletools.genops(archive.read("x/data.pkl"))
+        assert [argument for code, argument, _ in opcodes if code.name in ("BININT1", "BININT", "BINFLOAT")] == list(items)
+        assert ckpt.load(tmp_path / "x.pt") == [items]
 
 
 def test_damage_in_a_lazy_tensor_ends_the_save(tmp_path):
