@@ -166,9 +166,12 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         """Read many ranges (index of a storage, offset, nbytes, writable buffer) at once.
 
         THREADS: how many work at once, 0: up to 4. CHECK: compare recorded checksums of storages
-        that are read whole. PROGRESS: called with bytes (done, total); what it raises ends it.
+        that are read whole. PROGRESS: called with bytes (done, total), or a bar of tqdm; what it raises ends it.
         """
-        self._model.read_storages(ranges, threads=threads, check=check, progress=progress)
+        from ._progress import Told
+
+        with Told(progress) as tell:
+            self._model.read_storages(ranges, threads=threads, check=check, progress=tell)
 
     def close(self) -> None:
         """Close the file. Maps of it stay valid while somebody has them."""
@@ -190,6 +193,11 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
             return "<ckpt.Checkpoint %s, closed>" % name
         info = self._model.file_info()
         return "<ckpt.Checkpoint %s, %s, %d tensors>" % (name, info["format"], info["tensor_count"])
+
+    def _repr_html_(self) -> str:
+        from ._html import checkpoint_html
+
+        return checkpoint_html(self)
 
 
 def _tree_line(checkpoint: Checkpoint, row: Any, numbers: Dict[str, int]) -> str:
@@ -427,6 +435,11 @@ class Tensor:
         if self._checkpoint.closed and self._checkpoint._columns is None:
             return "<ckpt.Tensor, closed>"
         return "<ckpt.Tensor %r, %s>" % (self.name, self._brief())
+
+    def _repr_html_(self) -> str:
+        from ._html import tensor_html
+
+        return tensor_html(self)
 
 
 def numpy_or_none(dtype: str) -> bool:

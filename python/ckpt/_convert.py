@@ -6,6 +6,7 @@ from __future__ import annotations
 from . import _ckpt
 from ._checkpoint import Checkpoint
 from ._edits import _TORCH_NAMES, names_of
+from ._progress import Told
 from ._values import refuse
 
 TYPE_CHECKING = False
@@ -123,12 +124,14 @@ def repair(path: Any, target: Any = None, fill: Optional[str] = None, proven_onl
     """
     if fill not in _FILLS:
         raise ValueError("fill is 'zeros' or 'nan', not %r" % (fill,))
-    model, report, findings = _ckpt.repair_open(path, _PROVEN_ONLY if proven_only else 0, _FILLS[fill], threads, progress)
+    with Told(progress) as tell:
+        model, report, findings = _ckpt.repair_open(path, _PROVEN_ONLY if proven_only else 0, _FILLS[fill], threads, tell)
     written = 0
     try:
         if target is not None and report["verdict"] != "sound":
             _check_name(model, target)
-            written = model.save(target, overwrite=overwrite, dry_run=dry_run, threads=threads, progress=progress)["written"]
+            with Told(progress) as tell:
+                written = model.save(target, overwrite=overwrite, dry_run=dry_run, threads=threads, progress=tell)["written"]
     finally:
         model.close()
     head = {"input": {"path": path}}

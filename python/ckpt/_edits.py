@@ -168,7 +168,7 @@ class Edits:
         FORMAT     "torch", "torch-legacy", "safetensors", "dcp", "npz", "npy"; None: that which was read; a directory
                    becomes one file if PATH is named like a file of torch or safetensors
         PROFILE    which torch to write like, "1.6" to "2.14"; None: the one that wrote what was read
-        PROGRESS   called with bytes (done, total); what it raises ends it
+        PROGRESS   called with bytes (done, total), or a bar of tqdm, or its class; what it raises ends it
         OPTIONS    no_sync, dry_run, check_casts, hard_link, drop_others, canonical: True or False; threads, alignment, crc,
                    reflink ("auto", "always"), ranks, shard_dim, least_shard, shard_size, shared ("clone", "alias"),
                    byteorder: as <ckpt/save.h> has them
@@ -204,7 +204,10 @@ class Edits:
         FREE: give dead bytes back to the disk. OVERWRITE: also a symbolic link, or a file with several names. What is open
         still shows the old state, and should be closed.
         """
-        return self._model.save_in_place(overwrite=overwrite, free=free, dry_run=dry_run, check_casts=check_casts, progress=progress)
+        from ._progress import Told
+
+        with Told(progress) as tell:
+            return self._model.save_in_place(overwrite=overwrite, free=free, dry_run=dry_run, check_casts=check_casts, progress=tell)
 
     def cast_losses(self) -> Dict[str, Dict[str, Any]]:
         """What casts have lost of the numbers that were read, by a save say: "overflow" and "underflow"."""

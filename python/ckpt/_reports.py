@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import _ckpt
 from ._checkpoint import Checkpoint
 from ._edits import names_of
+from ._progress import Told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,12 +30,13 @@ def verify(path: Any, quick: bool = False, check_finite: bool = False, require_c
 
     "findings" is a list of what is wrong, odd or cannot be told. QUICK: read no bytes of tensors. CHECK_FINITE: NaN and
     infinity are findings. SHA256, SHA256SUMS: the sum of the file, or a list of sums as sha256sum writes it, to compare with.
-    PROGRESS: called with bytes (done, total); what it raises ends it.
+    PROGRESS: called with bytes (done, total), or a bar of tqdm, or its class; what it raises ends it.
     """
     flags = (_QUICK if quick else 0) | (_FINITE if check_finite else 0) | (_REQUIRE_CHECKSUMS if require_checksums else 0)
     if quick and (check_finite or sha256 or sha256sums):
         raise ValueError("check_finite and sha256 read what quick leaves out")
-    return dict({"input": {"path": path}}, **_ckpt.verify(path, flags, sha256, sha256sums, threads, progress))
+    with Told(progress) as tell:
+        return dict({"input": {"path": path}}, **_ckpt.verify(path, flags, sha256, sha256sums, threads, tell))
 
 
 def scan(path: Any, threads: int = 0, progress: Any = None) -> Report:
@@ -43,7 +45,8 @@ def scan(path: Any, threads: int = 0, progress: Any = None) -> Report:
     "files" is a list, each with its "verdict": "plain", "needs-objects", "unreadable", "inconsistent" or "dangerous"; and
     "counts" says how many have which.
     """
-    return _ckpt.scan_report(path, threads, progress)
+    with Told(progress) as tell:
+        return _ckpt.scan_report(path, threads, tell)
 
 
 def why(path: Any = None, error: Union[None, str, BaseException] = None, threads: int = 0) -> Report:
@@ -84,8 +87,9 @@ def diff(a: Any, b: Any, keep: Names = (), drop: Names = (), quick: bool = False
     opened: List[Checkpoint] = []
     try:
         sides = [_open(one, opened) for one in (a, b)]
-        return sides[0]._model.diff(sides[1]._model, flags, names_of(keep), names_of(drop), rtol, atol, _ORDERS.index(order),
-                                    threads, progress)
+        with Told(progress) as tell:
+            return sides[0]._model.diff(sides[1]._model, flags, names_of(keep), names_of(drop), rtol, atol, _ORDERS.index(order),
+                                        threads, tell)
     finally:
         for one in opened:
             one.close()
@@ -100,7 +104,8 @@ def stat(source: Any, *patterns: str, bins: int = 0, quantiles: Sequence[float] 
     """
     opened: List[Checkpoint] = []
     try:
-        return _open(source, opened)._model.stat(patterns, bins, quantiles, depth, threads, progress)
+        with Told(progress) as tell:
+            return _open(source, opened)._model.stat(patterns, bins, quantiles, depth, threads, tell)
     finally:
         for one in opened:
             one.close()

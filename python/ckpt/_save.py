@@ -237,7 +237,7 @@ def save(obj: Any, path: Any, profile: Optional[str] = None, arrays: str = "tens
     ARRAYS     "tensor": arrays of numpy become tensors, and views of one array share a storage; "numpy": they stay arrays
     OVERWRITE  whether PATH may be there already
     CHECK      compare checksums that are recorded of lazy tensors, which reads them twice
-    PROGRESS   called with bytes (done, total); what it raises ends it
+    PROGRESS   called with bytes (done, total), or a bar of tqdm, or its class; what it raises ends it
 
     Other options: see Checkpoint.save(). Returns facts about the new file: nbytes ...
     """

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from . import _ckpt
+from ._progress import Told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,15 +13,20 @@ if TYPE_CHECKING:
 PIECE = 1 << 20
 
 
-def write(model: _ckpt.Model, target: Any, **options: Any) -> Dict[str, Any]:
+def write(model: _ckpt.Model, target: Any, progress: Any = None, **options: Any) -> Dict[str, Any]:
     """Save MODEL. An open file gets nothing before all of it is there."""
-    if not hasattr(target, "write"):
-        return model.save(target, **options)
+    with Told(progress) as tell:
+        if not hasattr(target, "write"):
+            return model.save(target, progress=tell, **options)
+        return _write_stream(model, target, tell, options)
+
+
+def _write_stream(model: _ckpt.Model, target: Any, tell: Any, options: Dict[str, Any]) -> Dict[str, Any]:
     import tempfile
 
     with tempfile.TemporaryFile() as stream:
         options["spool_folder"] = options.get("spool_folder") or tempfile.gettempdir()
-        report = model.save("<file>", out_fd=stream.fileno(), **options)
+        report = model.save("<file>", out_fd=stream.fileno(), progress=tell, **options)
         stream.seek(0)
         while True:
             piece = memoryview(stream.read(PIECE))

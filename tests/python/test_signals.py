@@ -105,6 +105,36 @@ def test_other_threads_go_on_while_one_reads(large):
     assert len(counted) > 5
 
 
+def test_forked_processes_can_write(large, tmp_path):
+    with ckpt.open(large) as f:
+        edited = f.rename("s/a/b/")
+        edited.save(tmp_path / "parent.pt", no_sync=True)  # its threads are not those of the children
+        children = []
+        for number in range(3):
+            child = os.fork()
+            if child == 0:
+                try:
+                    edited.save(tmp_path / ("%d.pt" % number), no_sync=True)
+                    ckpt.save({"n": number, "t": f["a"]}, tmp_path / ("s%d.pt" % number), no_sync=True)
+                    os._exit(0)
+                finally:
+                    os._exit(2)
+            children.append(child)
+        assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+    for number in range(3):
+        assert ckpt.load(tmp_path / ("s%d.pt" % number))["n"] == number
+        with ckpt.open(tmp_path / ("%d.pt" % number)) as f:
+            assert f["b"].storage.crc32 == ckpt.open(large)["a"].storage.crc32
+
+
+def test_a_signal_ends_a_save_and_leaves_nothing(large, tmp_path):
+    stream = Slow(large)
+    state = ckpt.load(stream)
+    stream.slow = True
+    assert ends_by_signal(lambda: ckpt.save(state, tmp_path / "new.pt", check=False)) < 2
+    assert os.listdir(tmp_path) == ["large.pt"]
+
+
 def test_a_forked_process_can_read(large):
     with ckpt.open(large) as f:
         child = os.fork()
