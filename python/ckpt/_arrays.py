@@ -91,19 +91,17 @@ class Arrays:
 
     # ---- torch ----
 
-    def _torch(self, value: Any, torch: Any) -> int:
+    def _torch(self, value: Any, torch: Any) -> Optional[int]:
+        """None: it is no plain one, and what torch makes of it for pickle is to be written."""
         parameter = type(value) is torch.nn.Parameter
-        if type(value) is not torch.Tensor and not parameter:
-            raise refuse("a tensor of class %s cannot be written yet" % type(value).__qualname__)
-        if value.layout is not torch.strided or value.is_quantized or value.is_nested:
-            raise refuse("a tensor that is sparse, quantized or nested cannot be written yet")
-        if value.is_conj() or value.is_neg() or getattr(value, "__dict__", None):
-            raise refuse("a conjugate or negative view, or a tensor with attributes, cannot be written yet")
         if value.device.type == "meta":
             raise refuse("a meta tensor has no values")
-        plain = value.detach()
-        if not hasattr(plain, "untyped_storage"):
+        if not hasattr(value, "untyped_storage"):
             raise refuse("tensors of a torch before 2.0 cannot be written")
+        if type(value) is not torch.Tensor and not parameter or value.layout is not torch.strided or value.is_quantized or \
+                value.is_nested or value.is_conj() or value.is_neg() or getattr(value, "__dict__", None):
+            return None
+        plain = value.detach()
         storage = plain.untyped_storage()
         node = self._builder.tensor(
             self._storage(("torch", storage._cdata), str(value.dtype)[6:], _location(torch, storage), lambda: self._bytes(storage)),

@@ -14,6 +14,7 @@ from . import _ckpt
 from ._arrays import Arrays
 from ._checkpoint import Checkpoint
 from ._errors import Error
+from ._interned import is_interned
 from ._sets import order_of
 from ._values import refuse
 from ._write import write
@@ -24,13 +25,11 @@ if TYPE_CHECKING:
 
     Path = Tuple[Any, Any]  # (path of what it is in, its key); None: the root
 
-# texts that torch writes itself. Those of them that are names in its source are one object with equal names in other sources
-_WORDS = tuple(sys.intern(word) for word in ("cpu", "storage", "cuda:0", "latin1"))
 # what __reduce_ex__() says of these is a call that is the same in every process
 _PLAIN = {
     "builtins": ("range", "slice", "ellipsis", "NotImplementedType"), "collections": ("defaultdict", "Counter"),
     "datetime": None, "decimal": ("Decimal",), "fractions": ("Fraction",),
-    "torch": ("Size", "device", "dtype"),
+    "torch": ("Size", "device", "dtype", "layout", "memory_format", "qscheme"),
 }
 _ATOMS = (type(None), bool, int, float)
 _TEXTS = (complex, str, bytes, bytearray)
@@ -41,6 +40,23 @@ def _is_numpy(value: Any) -> bool:
     """Whether it is an array, scalar or dtype of numpy."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic, numpy.dtype))
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether it is a tensor of torch, which says itself how it is made again: one that is sparse, quantized, of a class ..."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _module_of(value: Any, name: str) -> str:
+    """Where pickle finds VALUE: in its own module, or the first that has it."""
+    module = getattr(value, "__module__", None)
+    if module is not None:
+        return str(module)
+    for found, module in list(sys.modules.items()):
+        if found not in ("__main__", "__mp_main__") and module is not None and getattr(module, name, None) is value:
+            return found
+    return "__main__"
 
 
 def path_text(path: Optional[Path]) -> str:
@@ -110,8 +126,8 @@ class Graph:
         if made is not None:
             return made
         if kind in _TEXTS:
-            is_word = kind is str and value in _WORDS and any(value is word for word in _WORDS)
-            return self.remember(value, self.builder.interned(value) if is_word else self.builder.atom(value))
+            once = kind is str and is_interned(value)
+            return self.remember(value, self.builder.interned(value) if once else self.builder.atom(value))
         if kind is tuple or kind is frozenset:
             return self._row(value, kind is tuple)
         if kind in (dict, list, set):
@@ -167,13 +183,13 @@ class Graph:
         if isinstance(value, type) or kind.__name__ in ("function", "builtin_function_or_method"):
             return self._global(value, value.__qualname__, path)
         names = _PLAIN.get(kind.__module__.partition(".")[0], ())
-        if names is not None and kind.__name__ not in names and not _is_numpy(value):
+        if names is not None and kind.__name__ not in names and not _is_numpy(value) and not _is_tensor(value):
             raise self.cannot(path, value)
         return self._reduced(value, self._reduce(value, path), path)
 
     def _global(self, value: Any, name: str, path: Optional[Path]) -> int:
         """VALUE by the name of its module and its own, which have to lead to it, as for pickle."""
-        module = getattr(value, "__module__", None) or "builtins"
+        module = _module_of(value, name)
         if "." in name or getattr(sys.modules.get(module), name, None) is not value:
             raise self.cannot(path, value, "is not found as %s.%s" % (module, name))
         return self.remember(value, self.builder.global_(module, name))

@@ -35,6 +35,7 @@ KNOWN = {
     "numpy_big_endian": "a load swaps arrays", "found_numpy_big_endian_empty": "a load swaps arrays",
     "found_numpy_big_endian_text": "a load swaps arrays", "found_numpy_swapped_and_scalars": "a load swaps arrays",
     "found_numpy_not_in_one_piece": "a load swaps arrays", "numpy_shared": "a load makes dtypes with fields anew",
+    "found_numpy_of_quantized": "a load makes a dtype of numpy anew",
 }
 
 
