@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, Iterator, List
 
 _NUMBERS = (int, float, bool)
-_FEW = 6  # of which every order is tried
+_FEW, _MANY = 6, 64  # up to which every order, and better ones, are tried
 
 
 def order_of(items: List[Any]) -> List[Any]:
@@ -29,18 +29,34 @@ def _candidates(items: List[Any]) -> Iterator[List[Any]]:
     yield items
     yield items[::-1]
     yield sorted(items)
-    yield sorted(items, reverse=True)
-    # those that stand where their hash says come first, as they were there before what had to give way
-    size = 8
-    while size <= 16 * len(items):
-        homes = [hash(item) & (size - 1) for item in items]
-        inside = [i for i in range(len(items)) if all(homes[j] <= homes[i] for j in (i - 1,) if j >= 0)
-                  and all(homes[j] >= homes[i] for j in (i + 1,) if j < len(items))]
-        first = set(inside)
-        yield [items[i] for i in inside] + [items[i] for i in range(len(items)) if i not in first]
-        size *= 2
+    if len(items) <= _MANY:
+        yield _improved(items, items)
+        yield _improved(items[::-1], items)
     if len(items) <= _FEW:
         from itertools import permutations
 
         for candidate in permutations(items):
             yield list(candidate)
+
+
+def _wrong(candidate: List[Any], items: List[Any]) -> List[Any]:
+    """Those that do not stand where they should."""
+    return [item for item, wanted in zip(set(candidate), items) if item != wanted]
+
+
+def _improved(candidate: List[Any], items: List[Any]) -> List[Any]:
+    """CANDIDATE with some first, so that they stand where their hashes say, and others last, as they gave way."""
+    wrong = _wrong(candidate, items)
+    better = True
+    while wrong and better:
+        better = False
+        for item in wrong:
+            rest = [other for other in candidate if other != item]
+            for moved in ([item] + rest, rest + [item]):
+                found = _wrong(moved, items)
+                if len(found) < len(wrong):
+                    candidate, wrong, better = moved, found, True
+                    break
+            if better:
+                break
+    return candidate
