@@ -180,11 +180,21 @@ static const struct ckpt_value *below_mark(const struct ckpt_scan_walk *w)
 	return w->m.mark_count && floor ? w->m.stack[floor - 1] : NULL;
 }
 
+/* Storages of bytes: torch asks them for a dtype, but for the first where an archive has it. */
+static bool has_no_dtype(const struct ckpt_scan_walk *w, const struct ckpt_value *cls)
+{
+	bool is_stream = w->in->flags & CKPT_SCAN_NUMBERS_LATER;
+
+	return (is_stream && ckpt_value_is_global(cls, "torch.storage", "UntypedStorage")) || ckpt_value_is_global(cls, "torch.storage", "TypedStorage");
+}
+
 static void check_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid)
 {
 	if (pid->kind != CKPT_TUPLE || !pid->u.seq.count ||
 	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
 		refuse(w, ALL, "a persistent id that is no storage");
+	else if (pid->u.seq.count > 1 && has_no_dtype(w, pid->u.seq.items[1]))
+		refuse(w, ALL, "a storage of a class that has no dtype");
 }
 
 void ckpt_scan_weights(struct ckpt_scan_walk *w)

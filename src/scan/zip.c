@@ -88,7 +88,7 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 {
 	struct ckpt_loose_entry e = { 0 };
 	uint32_t attributes;
-	uint16_t extra_len, comment_len;
+	uint16_t extra_len, comment_len, disk;
 	const uint8_t *name, *extra;
 
 	if (r->len - r->pos < CKPT_LOOSE_ENTRY_BYTES || ckpt_read_u32(r) != CKPT_LOOSE_ENTRY)
@@ -103,7 +103,8 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	e.name_len = ckpt_read_u16(r);
 	extra_len = ckpt_read_u16(r);
 	comment_len = ckpt_read_u16(r);
-	ckpt_read_u32(r);
+	disk = ckpt_read_u16(r);
+	ckpt_read_u16(r);
 	attributes = ckpt_read_u32(r);
 	e.header_off = ckpt_read_u32(r);
 	name = ckpt_read_bytes(r, e.name_len);
@@ -111,6 +112,7 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	ckpt_read_bytes(r, comment_len);
 	if (r->bad)
 		return false;
+	zip->has_disks |= disk != zip->disk && disk != 1;
 	e.name = ckpt_arena_copy(zip->s->arena, name, e.name_len);
 	zip->s->no_memory |= !e.name;
 	ckpt_zip_read_zip64(extra, extra_len, &e.usize, &e.csize, &e.header_off);
@@ -166,6 +168,8 @@ bool ckpt_loose_zip_read(struct ckpt_loose_zip *zip)
 		return false;
 	}
 	read_entries(zip);
+	if (zip->has_disks)
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "archive", zip->ends_off, "says that it is spread over several disks: torch does not read it, others do");
 	return true;
 }
 

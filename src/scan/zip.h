@@ -34,6 +34,8 @@ struct ckpt_loose_zip {
 	uint64_t said;	 /* entries, by the end record */
 	/* where who knows no zip64 takes the directory to begin; 0: at its place, or nowhere */
 	uint64_t narrow_off;
+	uint32_t disk;	 /* the number that it says to be of, 0 or 1 if torch is to read it */
+	bool has_disks;	 /* some of it is said to be on others: torch reads none of it */
 	size_t rest;	 /* behind the last entry that could be read, in the directory */
 	uint32_t *order; /* owned: the entries as they lie in the file */
 	char *folder;	 /* owned: of the first entry, which is the archive's name for torch */
@@ -42,6 +44,9 @@ struct ckpt_loose_zip {
 	bool has_pickle; /* data.pkl in that folder */
 	bool is_script, is_package,
 		is_export;	     /* marks of TorchScript, torch.package, torch.export */
+	/* torch.load gives it to torch.jit.load, which until 1.13 also weights_only has it do */
+	bool is_for_jit;
+	const char *version_record; /* of which torch takes the version of the format */
 	struct ckpt_scan_script script; /* what its sources do */
 	struct ckpt_strmap storages; /* keys that its pickles mention */
 	struct ckpt_strmap said_storages; /* of a torch.package: what its pickles say of them */

@@ -29,6 +29,8 @@ static const uint32_t Z32 = 0xFFFFFFFF;
 
 struct end_records {
 	uint64_t count, size, off; /* of the directory */
+	uint64_t here;		   /* of its entries, those on this disk */
+	uint32_t disk, directory_disk;
 	uint64_t at;		   /* the first of the end records */
 };
 
@@ -80,8 +82,8 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct end_
 {
 	uint8_t bytes[END64_BYTES];
 	struct ckpt_reader r = { bytes, LOCATOR_BYTES, 0, false };
-	uint64_t at, says, count, size, off, length;
-	uint32_t disk, disks;
+	uint64_t at, says, here, count, size, off, length;
+	uint32_t disk, directory_disk, disks;
 
 	if (end_off < LOCATOR_BYTES + END64_BYTES)
 		return;
@@ -103,6 +105,7 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct end_
 				   "the zip64 locator points to 0x%" PRIx64
 				   ", the record in front of it lies at 0x%" PRIx64,
 				   says, at);
+	zip->has_disks |= disks != 1;
 	if (disk || disks > 1)
 		ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
 				   "the zip64 locator names another disk");
@@ -121,7 +124,10 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct end_
 	r = (struct ckpt_reader){ bytes, END64_BYTES, 0, false };
 	ckpt_read_u32(&r);
 	length = ckpt_read_u64(&r);
-	ckpt_read_bytes(&r, 2 + 2 + 4 + 4 + 8);
+	ckpt_read_u32(&r);
+	disk = ckpt_read_u32(&r);
+	directory_disk = ckpt_read_u32(&r);
+	here = ckpt_read_u64(&r);
 	count = ckpt_read_u64(&r);
 	size = ckpt_read_u64(&r);
 	off = ckpt_read_u64(&r);
@@ -136,7 +142,7 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct end_
 		zip->narrow_off = end_off - ends->size;
 	if (length != END64_BYTES - 12)
 		ckpt_loose_zip_odd(zip, NULL, at, "a zip64 end record of another length");
-	*ends = (struct end_records){ count, size, off, at };
+	*ends = (struct end_records){ count, size, off, here, disk, directory_disk, at };
 }
 
 static bool read_ends(struct ckpt_loose_zip *zip, struct end_records *ends)
@@ -147,8 +153,10 @@ static bool read_ends(struct ckpt_loose_zip *zip, struct end_records *ends)
 
 	if (!find_end(zip, &off) || !ckpt_loose_zip_at(zip, off, bytes, END_BYTES))
 		return false;
-	ckpt_read_u64(&r);
-	ckpt_read_u16(&r);
+	ckpt_read_u32(&r);
+	ends->disk = ckpt_read_u16(&r);
+	ends->directory_disk = ckpt_read_u16(&r);
+	ends->here = ckpt_read_u16(&r);
 	ends->count = ckpt_read_u16(&r);
 	ends->size = ckpt_read_u32(&r);
 	ends->off = ckpt_read_u32(&r);
@@ -158,6 +166,9 @@ static bool read_ends(struct ckpt_loose_zip *zip, struct end_records *ends)
 	if (zip->end > ckpt_source_size(zip->source))
 		ckpt_loose_zip_odd(zip, NULL, off, "the comment of the archive is cut off");
 	read_end64(zip, off, ends);
+	/* miniz, mz_zip_reader_read_central_dir() */
+	zip->has_disks |= ends->here != ends->count || ends->disk != ends->directory_disk || ends->disk > 1;
+	zip->disk = ends->disk;
 	zip->ends_off = ends->at;
 	return true;
 }

@@ -143,6 +143,78 @@ static enum role role_of(const struct ckpt_loose_zip *zip, const struct ckpt_loo
 	return ckpt_ends_with(record, ".pkl") && is_of_torch(zip) ? ROLE_PICKLE : ROLE_OTHER;
 }
 
+/* ---- what torch.load(weights_only=True) says ---- */
+
+enum { NO_1_13 = 1 << CKPT_SCAN_TORCH_1_13, NO_2_6 = 1 << CKPT_SCAN_TORCH_2_6, NO_2_14 = 1 << CKPT_SCAN_TORCH_2_14, NO_TORCH = NO_1_13 | NO_2_6 | NO_2_14 };
+
+/* Python's int() of bytes: blanks around it, a sign, single underscores between up to 4300 digits. */
+static bool is_python_integer(const uint8_t *bytes, uint64_t len)
+{
+	enum { MOST_DIGITS = 4300 };
+	uint64_t digits = 0;
+	bool is_digit = false;
+
+	while (len && strchr(" \t\n\v\f\r", bytes[len - 1]) && bytes[len - 1])
+		len--;
+	while (len && strchr(" \t\n\v\f\r", *bytes) && *bytes)
+		bytes++, len--;
+	if (len && (*bytes == '-' || *bytes == '+'))
+		bytes++, len--;
+	for (uint64_t i = 0; i < len; i++) {
+		if (!ckpt_is_digit(bytes[i]) && (bytes[i] != '_' || !is_digit))
+			return false;
+		is_digit = ckpt_is_digit(bytes[i]);
+		digits += is_digit;
+	}
+	return is_digit && digits <= MOST_DIGITS;
+}
+
+/* std::stoull() in torch takes the number that a text begins with. Of torch 1.7 to 2.14 it is to be 1 to 10. */
+static bool is_known_version(const uint8_t *bytes, uint64_t len)
+{
+	uint64_t i = 0, number = 0;
+
+	while (i < len && bytes[i] && strchr(" \t\n\v\f\r", bytes[i]))
+		i++;
+	if (i < len && bytes[i] == '+')
+		i++;
+	for (; i < len && ckpt_is_digit(bytes[i]) && number <= 10; i++)
+		number = number * 10 + (uint64_t)(bytes[i] - '0');
+	return number >= 1 && number <= 10;
+}
+
+/*
+ * Marks that torch reads before it asks its unpickler, and refuses an archive for, whatever
+ * weights_only is. Source: torch/serialization.py, _load(); caffe2/serialize/inline_container.cc,
+ * PyTorchStreamReader::init().
+ */
+static void check_mark_for_torch(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
+{
+	const char *record = name_in_folder(zip, e);
+
+	if (!(zip->flags & CKPT_SCAN_TOP) || e->is_hidden || !record)
+		return;
+	if (!ckpt_strcasecmp(record, "byteorder") && !(len == 3 && !memcmp(bytes, "big", 3)) && !(len == 6 && !memcmp(bytes, "little", 6)))
+		ckpt_scan_refuse(zip->s, NO_2_6 | NO_2_14, NULL, CKPT_NO_OFFSET, "a byte order that is neither 'little' nor 'big'");
+	else if (!ckpt_strcasecmp(record, ".storage_alignment") && !is_python_integer(bytes, len))
+		ckpt_scan_refuse(zip->s, NO_2_14, NULL, CKPT_NO_OFFSET, "an alignment that is no number");
+	else if (!ckpt_strcasecmp(record, zip->version_record) && !is_known_version(bytes, len))
+		ckpt_scan_refuse(zip->s, NO_TORCH, NULL, CKPT_NO_OFFSET, "a version of the format that is none of 1 to 10");
+}
+
+/* The same of the archive as a whole. */
+static void check_archive_for_torch(struct ckpt_loose_zip *zip)
+{
+	struct ckpt_scanner *s = zip->s;
+
+	if (zip->is_for_jit)
+		ckpt_scan_refuse(s, NO_2_6 | NO_2_14, NULL, CKPT_NO_OFFSET, "TorchScript archives are not for weights_only");
+	if (zip->has_disks)
+		ckpt_scan_refuse(s, NO_TORCH, NULL, CKPT_NO_OFFSET, "an archive that says to be spread over several disks");
+	if (!has_record(zip, zip->version_record))
+		ckpt_scan_refuse(s, NO_TORCH, NULL, CKPT_NO_OFFSET, "an archive without a version of its format");
+}
+
 /* ---- one record ---- */
 
 static void check_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, uint64_t len,
@@ -188,7 +260,7 @@ static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 	bool weights = zip->s->weights, in_package = zip->s->in_package;
 	struct ckpt_strmap *said = zip->s->said_in_package;
 
-	zip->s->weights = main_pickle;
+	zip->s->weights = main_pickle && !zip->is_for_jit;
 	zip->s->in_package = zip->is_package;
 	zip->s->said_in_package = zip->is_package ? &zip->said_storages : NULL;
 	zip->s->storages = &zip->storages;
@@ -351,6 +423,7 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 	case ROLE_PICKLE: scan_pickle(zip, e, bytes, len); break;
 	case ROLE_STORAGE: scan_storage(zip, e, bytes, head); break;
 	case ROLE_MARK:
+		check_mark_for_torch(zip, e, bytes, len);
 		if (is_of_big_endian(zip, e, bytes, len))
 			ckpt_scan_find(zip->s, CKPT_SCAN_PLAIN, "note", CKPT_NO_OFFSET,
 				       "numbers of a big-endian machine: torch until 1.13 does not know of it, and reads others");
@@ -427,8 +500,14 @@ static void find_kind(struct ckpt_loose_zip *zip)
 	}
 	zip->has_pickle = has_record(zip, "data.pkl");
 	zip->is_script = has_record(zip, "constants.pkl");
+	for (uint32_t i = 0; i < zip->count && !zip->is_for_jit; i++) {
+		const char *record = name_in_folder(zip, &zip->entries[i]);
+
+		zip->is_for_jit = record && !strcmp(record, "constants.pkl"); /* torch.load looks in the list of names, letter by letter */
+	}
 	zip->is_export = has_record(zip, "archive_format") || has_program(zip);
 	zip->is_package = has_record(zip, ".data/extern_modules") || has_record(zip, ".data/python_version");
+	zip->version_record = has_record(zip, ".data/version") ? ".data/version" : "version";
 	zip->without_crc = true;
 	for (uint32_t i = 0; i < zip->count; i++)
 		zip->without_crc &= !zip->entries[i].crc32;
@@ -554,10 +633,8 @@ static void set_top(struct ckpt_loose_zip *zip)
 			 : zip->has_pickle ? "torch zip"
 					   : "zip archive";
 	s->file.is_torch = zip->has_pickle || zip->is_script;
-	if (zip->is_script)
-		ckpt_scan_refuse(s, ((1 << CKPT_SCAN_TORCH_COUNT) - 1) & ~(1 << CKPT_SCAN_TORCH_1_13), NULL, CKPT_NO_OFFSET,
-				 /* 1.13 hands them to torch.jit.load all the same */
-				 "TorchScript archives are not for weights_only");
+	if (s->file.is_torch)
+		check_archive_for_torch(zip);
 }
 
 /*

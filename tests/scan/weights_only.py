@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ckpt scan` foretells of torch.load(weights_only=True) for files that no torch writes: odd marks, disks, storages without a dtype, TorchScript.
+
+The answers of torch 1.13, 2.6 and 2.14 are written down here. With CKPT_PYTHON, the interpreters that it names are asked as well.
+"""
+
+import io
+import os
+import re
+import struct
+import subprocess
+import sys
+import zipfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import scanned  # noqa: E402
+from assemble import FACTS, GOOD, KEYS, MAGIC, STORED, VERSION, files, proto, value  # noqa: E402
+
+FLOATS = files.FOUR_FLOATS
+VERSIONS = ("1.13", "2.6", "2.14")
+ALL, NONE, OLD, OLDEST, MIDDLE = (True, True, True), (False, False, False), (True, False, False), (True, False, False), (True, True, False)
+SOUND = {"data.pkl": GOOD, "data/0": FLOATS, "version": b"3\n"}
+# asked of torch in a process of its own
+ASK = """
+import sys, warnings, torch
+warnings.simplefilter("ignore")
+print("version", torch.__version__)
+for path in sys.argv[1:]:
+    try:
+        torch.load(path, map_location="cpu", weights_only=True)
+        print("load", path, "yes")
+    except Exception as error:
+        print("load", path, "no", str(error)[:200].replace("\\n", " "))
+"""
+
+
+def archive(**changed):
+    """A sound archive but for some records; None: it has none of this name."""
+    out = io.BytesIO()
+    records = dict(SOUND)
+    records.update(changed)
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as zipped:
+        for name, data in records.items():
+            if data is not None:
+                zipped.writestr("archive/" + name, data)
+    return out.getvalue()
+
+
+def patched(at, form, *numbers):
+    """A sound archive with other numbers in its end record (AT from there), or in its first entry of the directory (a negative AT)."""
+    data = bytearray(archive())
+    start = data.rindex(b"PK\5\6") + at if at >= 0 else data.index(b"PK\1\2") - at
+    struct.pack_into(form, data, start, *numbers)
+    return bytes(data)
+
+
+def of_disk_one():
+    """Nothing but a disk 1, everywhere."""
+    data = bytearray(patched(4, "<HH", 1, 1))
+    at = data.find(b"PK\1\2")
+    while at >= 0:
+        struct.pack_into("<H", data, at + 34, 1)
+        at = data.find(b"PK\1\2", at + 4)
+    return bytes(data)
+
+
+def zip64(disk=0, directory=0, here=3, locator=0, disks=1, narrow=(0, 0, 3, 3)):
+    data = archive()
+    start, end = data.index(b"PK\1\2"), data.rindex(b"PK\5\6")
+    record = struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, disk, directory, here, 3, end - start, start)
+    return data[:end] + record + struct.pack("<IIQI", 0x07064B50, locator, end, disks) + struct.pack("<IHHHHIIH", 0x06054B50, *narrow, end - start, start, 0)
+
+
+def storage(module, name, count, view=b""):
+    return b"(" + files.text("storage") + files.glob(module, name) + files.text("7") + files.text("cpu") + value(count) + view + b"tQ"
+
+
+def stream(module, name, count, stored=STORED):
+    return MAGIC + VERSION + FACTS + proto(2, value({"w": storage(module, name, count, b"N")})) + KEYS + stored
+
+
+def storage_in_zip(module, name, count):
+    return archive(**{"data.pkl": proto(2, value({"w": storage(module, name, count)})), "data/7": FLOATS, "data/0": None})
+
+
+def script(main=proto(2, b")"), **more):
+    return archive(**{"data.pkl": main, "constants.pkl": proto(2, b")"), "data/0": None}, **more)
+
+
+OBJECT = proto(2, b"c__torch__\nM\n)\x81}(X\x08\0\0\0training\x88ub")
+CLASS = b"class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n  def forward(self: __torch__.M,\n    x: Tensor) -> Tensor:\n    return x\n"
+
+# name: (bytes, answers)
+SAMPLES = {
+    "sound": (archive(), ALL),
+    # torch says Unknown endianness since it has the record
+    "byteorder_little": (archive(byteorder=b"little"), ALL),
+    "byteorder_big": (archive(byteorder=b"big"), ALL),
+    "byteorder_empty": (archive(byteorder=b""), OLDEST),
+    "byteorder_line": (archive(byteorder=b"little\n"), OLDEST),
+    "byteorder_upper": (archive(byteorder=b"LITTLE"), OLDEST),
+    "byteorder_case": (archive(ByteOrder=b"junk"), OLDEST),
+    # int() of it
+    "alignment": (archive(**{".storage_alignment": b"64"}), ALL),
+    "alignment_empty": (archive(**{".storage_alignment": b""}), MIDDLE),
+    "alignment_word": (archive(**{".storage_alignment": b"junk"}), MIDDLE),
+    "alignment_point": (archive(**{".storage_alignment": b"64.0"}), MIDDLE),
+    "alignment_zero": (archive(**{".storage_alignment": b"0"}), ALL),
+    "alignment_minus": (archive(**{".storage_alignment": b"-64"}), ALL),
+    "alignment_blanks": (archive(**{".storage_alignment": b" 6_4 "}), ALL),
+    "alignment_two_bars": (archive(**{".storage_alignment": b"6__4"}), MIDDLE),
+    "alignment_digits": (archive(**{".storage_alignment": b"1" * 4301}), MIDDLE),
+    # of the format, which std::stoull() reads
+    "version_none": (archive(version=None), NONE),
+    "version_empty": (archive(version=b""), NONE),
+    "version_word": (archive(version=b"junk"), NONE),
+    "version_0": (archive(version=b"0"), NONE),
+    "version_10": (archive(version=b"10"), ALL),
+    "version_11": (archive(version=b"11"), NONE),
+    "version_minus": (archive(version=b"-5"), NONE),
+    "version_more": (archive(version=b" +3abc"), ALL),
+    "version_of_package": (archive(version=None, **{".data/version": b"3\n"}), ALL),
+    "version_of_package_first": (archive(**{".data/version": b"99\n"}), NONE),
+    # disks, of which Python's zipfile does not ask
+    "disk_1": (patched(4, "<H", 1), NONE),
+    "disk_ffff": (patched(4, "<H", 0xFFFF), NONE),
+    "disk_of_directory": (patched(6, "<H", 0xFFFF), NONE),
+    "disks_ffff": (patched(4, "<HH", 0xFFFF, 0xFFFF), NONE),
+    "disks_1": (patched(4, "<HH", 1, 1), NONE),
+    "disks_all_1": (of_disk_one(), ALL),
+    "entries_here": (patched(8, "<H", 4), NONE),
+    "disk_of_entry_1": (patched(-34, "<H", 1), ALL),
+    "disk_of_entry_2": (patched(-34, "<H", 2), NONE),
+    "disk_of_entry_ffff": (patched(-34, "<H", 0xFFFF), NONE),
+    "wide": (zip64(), ALL),
+    "wide_disk": (zip64(disk=1), NONE),
+    "wide_directory": (zip64(directory=1), NONE),
+    "wide_here": (zip64(here=4), NONE),
+    "wide_locator": (zip64(locator=1), ALL),
+    "wide_no_disks": (zip64(disks=0), NONE),
+    "wide_two_disks": (zip64(disks=2), NONE),
+    "wide_narrow_ffff": (zip64(narrow=(0xFFFF, 0xFFFF, 3, 3)), ALL),
+    "wide_narrow_here": (zip64(narrow=(0, 0, 0xFFFF, 3)), ALL),
+    # classes without a dtype, which a stream is asked for
+    "stream_float": (stream("torch", "FloatStorage", 4), ALL),
+    "stream_untyped": (stream("torch.storage", "UntypedStorage", 16, struct.pack("<q", 16) + FLOATS), NONE),
+    "stream_typed": (stream("torch.storage", "TypedStorage", 4), NONE),
+    "zip_float": (storage_in_zip("torch", "FloatStorage", 4), ALL),
+    "zip_untyped": (storage_in_zip("torch.storage", "UntypedStorage", 16), ALL),
+    "zip_typed": (storage_in_zip("torch.storage", "TypedStorage", 4), NONE),
+    # 1.13 gives what has constants.pkl to torch.jit.load, whatever weights_only says
+    "script": (script(OBJECT, **{"code/__torch__.py": CLASS}), OLD),
+    "script_of_ten": (script(OBJECT, version=b"11", **{"code/__torch__.py": CLASS}), NONE),
+    "script_upper": (archive(**{"Constants.pkl": proto(2, b")")}), ALL),
+}
+
+
+def write(folder):
+    for name, (data, _) in SAMPLES.items():
+        with open(os.path.join(folder, name + ".pt"), "wb") as stream_:
+            stream_.write(data)
+    return [name + ".pt" for name in SAMPLES]
+
+
+def check_scan(count, folder, names):
+    _, found = scanned.scan(*(os.path.join(folder, name) for name in names))
+    for path, one in found.items():
+        name = os.path.basename(path)[:-3]
+        said = tuple(one["weights_only"][version] for version in VERSIONS)
+        count.expect(said == SAMPLES[name][1], "%s: weights_only of %s takes it: %s, foretold %s" % (name, ", ".join(VERSIONS), SAMPLES[name][1], said))
+
+
+def check_torch(count, folder, names, command):
+    with open(os.path.join(folder, "ask.py"), "w", encoding="utf-8") as script_:
+        script_.write(ASK)
+    done = subprocess.run(command.split() + ["ask.py", *names], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", errors="replace", check=False)
+    version = re.search(r"^version (\d+\.\d+)", done.stdout, re.M)
+    if not version or version.group(1) not in VERSIONS:
+        return
+    at = VERSIONS.index(version.group(1))
+    answers = dict(re.findall(r"^load (\S+)\.pt (yes|no)", done.stdout, re.M))
+    count.expect(len(answers) == len(names), "torch %s says nothing of some" % VERSIONS[at])
+    for name, answer in answers.items():
+        count.expect((answer == "yes") == SAMPLES[name][1][at], "%s: torch %s says %s" % (name, VERSIONS[at], answer))
+
+
+def main():
+    count = scanned.Count()
+    with scanned.Folder("weights-only") as folder:
+        os.chmod(folder, 0o755)
+        names = write(folder)
+        check_scan(count, folder, names)
+        for command in filter(None, os.environ.get("CKPT_PYTHON", "").split(";")):
+            check_torch(count, folder, names, command)
+    count.end()
+
+
+if __name__ == "__main__":
+    main()
