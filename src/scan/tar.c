@@ -8,10 +8,9 @@
  * that says where they are.
  */
 #include "scan/scanner.h"
+#include "scan/tar_name.h"
 
-#include "base/ascii.h"
 #include "base/reader.h"
-#include "base/text.h"
 #include "format/tar.h"
 #include "pickle/decode.h"
 #include "tensor/dtype.h"
@@ -20,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MEMBERS = 100000, MOST_VALUE = 1 << 20, TYPE = 156, NAME = 100, MOST_OPCODES = 5 /* bytes of opcodes in an ordinary name */, FOLDER = '5' };
+enum { MOST_MEMBERS = 100000, MOST_VALUE = 1 << 20, TYPE = 156, NAME = 100, FOLDER = '5' };
 static const uint64_t MOST_WHOLE = (uint64_t)1 << 30;
 
 /*
@@ -227,67 +226,6 @@ static bool is_folder(struct ckpt_source *source, const struct ckpt_tar_member *
 	return ckpt_source_read(source, m->header + TYPE, &type, 1, NULL) == 0 && type == FOLDER;
 }
 
-/*
- * Could NAME be a line of Python that goes through? CPython until 3.11 drops what follows a zero
- * byte up to the end of the line, so the next line would be what the member has. Of a name that
- * nothing has given a value the first use ends the program.
- */
-static bool is_python(const char *name)
-{
-	static const char *const known[] = {
-		"Ellipsis", "False", "None", "NotImplemented", "True", "abs", "aiter", "all", "and", "anext", "any", "as",
-		"ascii", "assert", "async", "await", "bin", "bool", "break", "breakpoint", "bytearray", "bytes",
-		"callable", "chr", "class", "classmethod", "compile", "complex", "continue", "copyright", "credits", "def",
-		"del", "delattr", "dict", "dir", "divmod", "elif", "else", "enumerate", "eval", "except", "exec", "exit",
-		"filter", "finally", "float", "for", "format", "from", "frozenset", "getattr", "global", "globals",
-		"hasattr", "hash", "help", "hex", "id", "if", "import", "in", "input", "int", "is", "isinstance",
-		"issubclass", "iter", "lambda", "len", "license", "list", "locals", "map", "max", "memoryview", "min",
-		"next", "nonlocal", "not", "object", "oct", "open", "or", "ord", "pass", "pow", "print", "property",
-		"quit", "raise", "range", "repr", "return", "reversed", "round", "set", "setattr", "slice", "sorted",
-		"staticmethod", "str", "sum", "super", "try", "tuple", "type", "vars", "while", "with", "yield", "zip", NULL
-	};
-	char word[32];
-	size_t len = 0;
-
-	while (ckpt_is_alnum((unsigned char)name[len]) || name[len] == '_')
-		len++;
-	if (!len)
-		return !*name || strchr("([{\"'#-+~@\\", *name);
-	if (ckpt_is_digit((unsigned char)*name)) /* 1, 1/2: but 1/model has a name in it */
-		return strspn(name, "0123456789abcdefxeo_.+-*/% ") == strlen(name);
-	if (len >= sizeof(word))
-		return false;
-	memcpy(word, name, len);
-	word[len] = '\0';
-	return !strncmp(word, "__", 2) || ckpt_is_one_of(word, known) || ckpt_ends_with(word, "Error") || ckpt_ends_with(word, "Warning") || ckpt_ends_with(word, "Exception");
-}
-
-/*
- * The name of the first member begins the file: python takes the file for a program in bytecode or
- * in text, an unpickler for opcodes. So it is text with nothing behind it, and nothing that either
- * goes through.
- */
-static void check_first_name(struct ckpt_scanner *s, struct ckpt_source *source)
-{
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_pickle pickle = { 0 };
-	char name[NAME + 1] = "";
-	size_t len = 0;
-	bool fine = true;
-	int rc;
-
-	if (ckpt_source_read(source, 0, name, NAME, NULL) < 0)
-		return;
-	for (; len < NAME && name[len]; len++)
-		fine = fine && (unsigned char)name[len] >= ' ' && name[len] != 0x7F;
-	for (size_t i = len; i < NAME; i++)
-		fine = fine && !name[i];
-	rc = ckpt_pickle_decode((const uint8_t *)name, NAME, MOST_VALUE, &pickle, &err);
-	ckpt_pickle_clear(&pickle);
-	if (!fine || is_python(name) || rc == 0 || err.offset >= MOST_OPCODES)
-		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", 0, "a tar archive that begins as a program or a pickle could: with the name of its first member");
-}
-
 /* ---- headers ---- */
 
 /* Octal digits, all but the last one or two of the field, which end it. */
@@ -400,14 +338,16 @@ void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 	struct ckpt_tar tar = { .source = source };
 	struct ckpt_tar_member m;
 	uint32_t count = 0, tables = 0;
+	bool is_all = true;
 	int rc;
 
-	check_first_name(s, source);
+	ckpt_scan_tar_name(s, source);
 	check_headers(s, source);
 	while ((rc = ckpt_tar_next(&tar, &m, &err)) > 0 && s->rc == 0) {
 		if (++count > MOST_MEMBERS) {
 			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", m.header,
-				       "more members than are looked into");
+				       "more than %d members: the others are not looked into", MOST_MEMBERS);
+			is_all = false;
 			break;
 		}
 		tables += is_table(m.name);
@@ -430,7 +370,7 @@ void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 	}
 	if (rc < 0)
 		ckpt_scan_failed(s, rc, &err);
-	else
+	else if (is_all)
 		check_end(s, source, tar.at);
 	if (tables >= 3 && !(flags & CKPT_SCAN_TOP))
 		ckpt_scan_prove_part(s, source);

@@ -422,7 +422,8 @@ def named(archive, name):
 
 def first_names():
     """The name of its first member begins a tar: a program in bytecode or in text, or a pickle."""
-    bare, torch = tar_of([("a.bin", b"\nimport os\n"), ("b.bin", b"2")]), tar_of([("x", b"\nimport os\n")] + old_tar())
+    # Python until 3.11 takes the second line for the rest of the name: it is empty here
+    bare, torch = tar_of([("a.bin", b"x\n\nimport os\n"), ("b.bin", b"2")]), tar_of([("x", b"x\n\nimport os\n")] + old_tar())
     for name, first in (
         ("pyc39", b"\x61\x0d\x0d\x0a" + bytes(12) + b"\xe3\0"), ("pyc311", b"\xa7\x0d\x0d\x0a" + bytes(12) + b"\xe3\0"), ("pyc313", b"\xf3\x0d\x0d\x0a" + bytes(12) + b"\xe3\0"),
         ("pyc314", b"\x2b\x0e\x0d\x0a" + bytes(12) + b"\xe3\0"), ("source", b'#coding:latin1\nimport os\nos.mkdir("x")\nr"""'), ("shell", b"#!/bin/sh\ntouch x\nexit\n"), ("comment", b"#"),
@@ -433,6 +434,15 @@ def first_names():
             sample("first_name_%s%s.tar" % (name, kind), named(archive, first), "a tar that begins as a program, or a pickle: %r" % first, NOT_PLAIN)
     for number, name in enumerate((b"model/weights.bin", b"./data", b"2024-01/model", b"my model (1)/a", b"printer", b"_model", b"D\xc3\xa4nemark/a")):
         sample("fine_first_name_%d.tar" % number, named(bare, name), "an ordinary name: %r" % name, {"plain"})
+    fine = [("dir/a.txt", b"hello\nworld\n"), ("print/model.bin", b"\n\x80\xff"), ("type", b"\n\xff"), ("README.md", b"# Title\n\ntext\n"), ("config.json", b'{\n  "a": 1\n}\n'), ("data.csv", b"1,2\n3,4\n"), ("notes.txt", b"hello\n"),
+            ("lr.yaml", b"lr: 1\nwd: 2\n"), ("CMakeLists.txt", b"\n\n"), ("CHANGES", b"a\n b\n"), ("len/x", b"\0\0")]
+    for number, (name, data) in enumerate(fine):
+        sample("fine_first_member_%d.tar" % number, tar_of([(name, data), ("b.bin", b"2")]), "an ordinary member: %r" % name, {"plain"})
+    # what runs in Python 3.9 and 3.11, where the second line goes on behind the name
+    for number, (name, line) in enumerate([("data", "=1;%s"), ("data", ":%s"), ("model/x.bin", " if 0 else %s"), ("sub/data.txt", " and 0 if %s else 0"), ("data.pkl", "=%s"), ("x-1if-0else-1", "\n%s"), ("1or-x", "\n%s"), ("0x1for-x", "\n%s"),
+                                           ("*'',", " %s"), ("...", "\n%s"), (" #", "\n%s"), ("\uff4c\uff45\uff4e", "\n%s"), ("StopIteration", "\n%s"), ("r", "'';%s"), ("match", " x:\n case _:%s"), ("data", "\0\n=%s")]):
+        text = (b"x\n" + line.replace("%s", "print(1)").encode() + b"\n")
+        sample("first_member_program_%d.tar" % number, tar_of([(name, text), ("b.bin", b"2")]), "a tar that is a program: %r and %r" % (name, line), NOT_PLAIN)
 
 
 def devices_of_a_storage():

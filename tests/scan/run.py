@@ -225,6 +225,16 @@ def check_long_row(count, folder):
         count.expect(verdicts == wanted, "a long row (%s) is %s" % (name, verdicts))
 
 
+def check_long_tar(count, folder):
+    """More members than are looked into are said to be that, and nothing else."""
+    path = os.path.join(folder, "long.tar")
+    with open(path, "wb") as stream:
+        stream.write(hostile.hostile_readers.tar_header("./x") * 100001 + bytes(1024))
+    _, found = scanned.scan(path)
+    said = [(one["verdict"], one["text"]) for one in found[path]["findings"]]
+    count.expect(said == [("unreadable", "more than 100000 members: the others are not looked into")], "a long tar is %s" % said)
+
+
 def check_folder(count, folder):
     """What is in a folder beside files: links to files are followed, what cannot be looked at is said, nothing is waited for."""
     os.makedirs(os.path.join(folder, "a", "b"))
@@ -264,6 +274,7 @@ def main():
         check_hostile(count, folder)
     with scanned.Folder("folder") as folder:
         check_folder(count, folder)
+        check_long_tar(count, folder)
     with scanned.Folder("dcp") as folder:
         check_dcp(count, folder)
         check_long_row(count, folder)
