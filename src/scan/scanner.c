@@ -173,6 +173,7 @@ static struct ckpt_scan_global *find_global(struct ckpt_scanner *s, const char *
 struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const struct ckpt_global *g,
 					      uint64_t offset, enum ckpt_scan_kind kind)
 {
+	struct ckpt_arena_mark mark = ckpt_arena_mark(s->arena);
 	char shown[2 * SHOWN + 8];
 	size_t where_len = strlen(s->where), name_len;
 	struct ckpt_scan_global *grown, *entry;
@@ -194,9 +195,12 @@ struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const stru
 		uint64_t *slot = ckpt_strmap_find(&s->known, key, where_len + name_len + 1);
 
 		s->file.left_out += !slot;
+		ckpt_arena_release(s->arena, mark);
 		return slot ? &s->globals[*slot] : NULL;
 	}
 	entry = find_global(s, key, where_len + name_len + 1, &there);
+	if (there) /* a pickle may name one a million times */
+		ckpt_arena_release(s->arena, mark);
 	if (there || s->no_memory)
 		return entry;
 	grown = ckpt_grow(s->globals, s->global_count, &s->global_cap, sizeof(*grown));

@@ -30,7 +30,9 @@ static const uint64_t MOST_DIRECTORY = 256 << 20;
 void ckpt_loose_zip_odd(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, uint64_t off,
 			const char *fmt, ...)
 {
+	struct ckpt_arena_mark mark = ckpt_arena_mark(zip->s->arena);
 	const char *before = zip->s->where;
+	uint32_t count = zip->s->finding_count;
 	char text[600];
 	va_list ap;
 
@@ -42,6 +44,8 @@ void ckpt_loose_zip_odd(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 	ckpt_scan_find(zip->s, CKPT_SCAN_INCONSISTENT, "archive", e ? CKPT_NO_OFFSET : off, "%s",
 		       text);
 	zip->s->where = before;
+	if (zip->s->finding_count == count) /* one of too many: nobody has the name */
+		ckpt_arena_release(zip->s->arena, mark);
 }
 
 bool ckpt_loose_zip_add(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
@@ -128,6 +132,16 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	return e.name && ckpt_loose_zip_add(zip, &e);
 }
 
+/* Room for as many entries as there may be: what grows has room for nearly twice as many as it has. */
+static void make_room(struct ckpt_loose_zip *zip, uint64_t nbytes)
+{
+	uint64_t most = nbytes / CKPT_LOOSE_ENTRY_BYTES;
+	uint32_t count = (uint32_t)(zip->said < most ? zip->said : most); /* of MOST_DIRECTORY bytes */
+
+	zip->entries = count ? malloc(count * sizeof(*zip->entries)) : NULL;
+	zip->cap = zip->entries ? count : 0;
+}
+
 static void read_entries(struct ckpt_loose_zip *zip)
 {
 	struct ckpt_reader r = { .len = (size_t)(zip->directory_end - zip->directory_off) };
@@ -141,6 +155,7 @@ static void read_entries(struct ckpt_loose_zip *zip)
 	}
 	bytes = malloc(r.len + 1);
 	zip->s->no_memory |= !bytes;
+	make_room(zip, r.len);
 	r.data = bytes;
 	if (bytes && ckpt_loose_zip_at(zip, zip->directory_off, bytes, r.len))
 		while (zip->rest = r.pos, begins_as_another |= zip->directory_off + r.pos == zip->narrow_off, read_entry(zip, &r)) {

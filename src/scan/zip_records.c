@@ -271,15 +271,14 @@ static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 	zip->s->weights = weights;
 }
 
-/* A file in the archive, which may be of any kind. */
-static void scan_other(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_t len)
+/* A file in the archive, which may be of any kind. BYTES: those that it begins with, of which there are LEN. */
+static void scan_other(struct ckpt_loose_zip *zip, struct ckpt_source *inner, const uint8_t *bytes, uint64_t len)
 {
 	struct ckpt_scanner *s = zip->s;
-	struct ckpt_source *inner;
 	bool weights = s->weights, in_package = s->in_package, known;
 	struct ckpt_strmap *said = s->said_in_package;
 
-	if (ckpt_source_from_memory(bytes, (size_t)len, &inner, NULL) < 0) {
+	if (!inner) {
 		s->no_memory = true;
 		return;
 	}
@@ -413,6 +412,36 @@ static bool is_list_of_modules(const struct ckpt_loose_zip *zip, const struct ck
 	return !len || bytes[len - 1] == '\n' || bytes[len - 1] != '.';
 }
 
+static void scan_in_memory(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_t len)
+{
+	struct ckpt_source *inner;
+
+	scan_other(zip, ckpt_source_from_memory(bytes, (size_t)len, &inner, NULL) == 0 ? inner : NULL, bytes, len);
+}
+
+/*
+ * A record that is neither packed nor one of which all has to be seen at once: others than the first
+ * bytes, of which there are LEN, need not be in memory.
+ */
+static bool may_stay_outside(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role)
+{
+	uint8_t head[SMALL];
+	size_t len = e->csize < sizeof(head) ? (size_t)e->csize : sizeof(head), at = 0;
+
+	if (role != ROLE_OTHER || e->method || e->csize <= HEAD || ckpt_source_read(zip->source, e->data_off, head, len, NULL) < 0)
+		return false;
+	while (at < len && (head[at] == ' ' || head[at] == '\t' || head[at] == '\n' || head[at] == '\r'))
+		at++;
+	return at < len && head[at] != '{' && !ckpt_ends_with(e->name, "/.data/extern_modules");
+}
+
+static void scan_outside(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
+{
+	struct ckpt_source *inner;
+
+	scan_other(zip, ckpt_source_slice(zip->source, e->data_off, e->csize, &inner, NULL) == 0 ? inner : NULL, bytes, len);
+}
+
 static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role,
 		    const uint8_t *bytes, uint64_t len)
 {
@@ -435,13 +464,17 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 	case ROLE_SOURCE:
 		if (zip->is_script || is_script_of_package(zip, name_in_folder(zip, e)))
 			ckpt_scan_script_source(&zip->script, bytes, (size_t)len);
-		scan_other(zip, bytes, len);
+		scan_in_memory(zip, bytes, len);
 		break;
 	case ROLE_OTHER:
+		if (!e->method && len < e->csize) {
+			scan_outside(zip, e, bytes, len);
+			break;
+		}
 		if (is_list_of_modules(zip, e, bytes, len))
 			break;
 		scan_formulas(zip, bytes, len);
-		scan_other(zip, bytes, len);
+		scan_in_memory(zip, bytes, len);
 		break;
 	}
 }
@@ -449,8 +482,10 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	enum role role = role_of(zip, e);
-	uint64_t most = role == ROLE_STORAGE ? HEAD : most_unpacked(e), len;
-	const char *before;
+	bool is_outside = e->data_off && may_stay_outside(zip, e, role);
+	uint64_t most = role == ROLE_STORAGE || is_outside ? HEAD : most_unpacked(e), len, used;
+	struct ckpt_arena_mark mark = ckpt_arena_mark(zip->s->arena);
+	const char *before, *inside;
 	uint32_t crc32;
 	uint8_t *bytes;
 
@@ -464,6 +499,8 @@ void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_e
 		return;
 	}
 	before = ckpt_scan_enter(zip->s, e->name, e->name_len);
+	inside = zip->s->where;
+	used = ckpt_arena_used(zip->s->arena);
 	if (e->method != 0 && e->method != 8)
 		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "archive", CKPT_NO_OFFSET,
 			       "compressed by method %u, which torch does not know", e->method);
@@ -474,8 +511,8 @@ void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_e
 	} else {
 		zip->s->where = before;
 		check_bytes(zip, e, len, crc32);
-		ckpt_scan_enter(zip->s, e->name, e->name_len);
-		if (len > most && role != ROLE_STORAGE)
+		zip->s->where = inside;
+		if (len > most && role != ROLE_STORAGE && !is_outside)
 			ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
 				       "more than %" PRIu64 " MiB of it is not looked into",
 				       most >> 20);
@@ -483,6 +520,8 @@ void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_e
 	}
 	free(bytes);
 	zip->s->where = before;
+	if (ckpt_arena_used(zip->s->arena) == used) /* nobody has kept the name of the record */
+		ckpt_arena_release(zip->s->arena, mark);
 }
 
 /* ---- all of them ---- */

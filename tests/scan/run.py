@@ -7,6 +7,7 @@ Nothing is unpickled here. Of bare pickles, and of those in sound archives, anot
 import io
 import os
 import struct
+import subprocess
 import sys
 import zipfile
 
@@ -235,6 +236,48 @@ def check_long_tar(count, folder):
     count.expect(said == [("unreadable", "more than 100000 members: the others are not looked into")], "a long tar is %s" % said)
 
 
+def zip_of_many(prefix, most):
+    """(archive, bytes of its directory): MOST empty records."""
+    records, directory = bytearray(), bytearray()
+    for number in range(most):
+        name = b"%s%x" % (prefix, number)
+        directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 20, 20, 0, 0, 0, 0, 0, 0, 0, len(name), 0, 0, 0, 0, 0, len(records)) + name
+        records += struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 0, 0, 0, 0, 0, 0, len(name), 0) + name
+    wide = struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, most, most, len(directory), len(records)) + struct.pack("<IIQI", 0x07064B50, 0, len(records) + len(directory), 1)
+    return bytes(records + directory) + wide + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 0xFFFF, 0xFFFF, len(directory), len(records), 0), len(directory)
+
+
+def memory_of(path):
+    """Of a scan, in bytes; and the verdict."""
+    # by a process that is small itself, for what it forks begins with its memory
+    of_child = "import resource, subprocess, sys; subprocess.run(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", of_child, scanned.CKPT, "scan", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=True)
+    lines = done.stdout.splitlines()
+    return int(lines[-1]) << 10, lines[0].split(": ")[1]
+
+
+def check_memory(count, folder):
+    """docs/scan.md: 64 MiB, 32 bytes for each of a pickle, 4 for each of a directory."""
+    short, long_ = zip_of_many(b"", 1000000), zip_of_many(b"n" * 40, 200000)
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as outer:
+        outer.writestr("x" * 200, long_[0])
+    names = hostile.assemble.proto(2, hostile.assemble.files.glob("collections", "OrderedDict") + b"0" + b"ccollections\nOrderedDict\n0" * 40000 + b"N")
+    named = io.BytesIO()
+    with zipfile.ZipFile(named, "w") as outer:
+        outer.writestr("x" * 250 + ".pkl", names)
+        outer.writestr("numbers", bytes(100 << 20))
+    for name, data, directory, pickle, wanted in (("short", short[0], short[1], 0, "plain"), ("inside", inner.getvalue(), long_[1], 0, "plain"), ("names", named.getvalue(), 0, len(names), "plain")):
+        path = os.path.join(folder, "memory_%s.zip" % name)
+        with open(path, "wb") as stream:
+            stream.write(data)
+        most = (64 << 20) + 4 * directory + 32 * pickle
+        memory, verdict = memory_of(path)
+        count.expect(memory <= most and verdict == wanted, "%s is %s, and takes %d bytes, the bound is %d" % (name, verdict, memory, most))
+        print("%s: %.1f MiB of at most %.1f" % (name, memory / 1048576, most / 1048576))
+        os.unlink(path)
+
+
 def check_folder(count, folder):
     """What is in a folder beside files: links to files are followed, what cannot be looked at is said, nothing is waited for."""
     os.makedirs(os.path.join(folder, "a", "b"))
@@ -275,6 +318,8 @@ def main():
     with scanned.Folder("folder") as folder:
         check_folder(count, folder)
         check_long_tar(count, folder)
+        if not scanned.SANITIZED:  # which needs more of it
+            check_memory(count, folder)
     with scanned.Folder("dcp") as folder:
         check_dcp(count, folder)
         check_long_row(count, folder)
