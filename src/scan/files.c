@@ -4,7 +4,8 @@
  *
  * What must stay true: nothing is left out in silence. What cannot be listed or is no file becomes
  * an entry all the same, and opening it says why. A link to a folder below the root is skipped
- * only because that folder is listed under its own name.
+ * only because that folder is listed under its own name. One in an unpacked torch.package is not:
+ * what it leads to is part of the package.
  */
 #include "scan/files.h"
 
@@ -54,6 +55,41 @@ static const char *join_path(struct ckpt_scan_files *f, const char *folder, cons
 	return path;
 }
 
+const char *ckpt_scan_path_in_package(const struct ckpt_scan_files *f, const char *path)
+{
+	for (const char *slash = strchr(path, '/'); f->packages.count && slash; slash = strchr(slash + 1, '/'))
+		if (ckpt_strmap_find(&f->packages, path, slash == path ? 1 : (size_t)(slash - path)))
+			return slash + 1;
+	return NULL;
+}
+
+/*
+ * torch.package.PackageImporter takes a folder for a package if this file is in it, by whatever links.
+ * The name is put down as paths below it begin: without slashes at its end.
+ */
+static int note_package(struct ckpt_scan_files *f, const char *folder, struct ckpt_error *err)
+{
+	const char *mark = join_path(f, folder, ".data/extern_modules");
+	size_t len = strlen(folder);
+	struct stat st;
+	bool there;
+
+	if (!mark)
+		return ckpt_arena_fail(f->arena, err);
+	if (stat(mark, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	while (len > 1 && folder[len - 1] == '/')
+		len--;
+	return ckpt_strmap_insert(&f->packages, folder, len, 0, &there) ? 0 : ckpt_fail_nomem(err);
+}
+
+static int add_folder(struct ckpt_scan_files *f, struct ckpt_scan_files *folders, const char *path, struct ckpt_error *err)
+{
+	int rc = note_package(f, path, err);
+
+	return rc < 0 ? rc : add_file(folders, path, 0, err);
+}
+
 /*
  * Folders are put into FOLDERS, files into F; of links what they lead to, as a snapshot of a hub is
  * nothing but links. A link to a folder is one more name of what is below ROOT, or else an entry of
@@ -68,8 +104,8 @@ static int list_entry(struct ckpt_scan_files *f, struct ckpt_scan_files *folders
 	if (lstat(path, &st) < 0 || stat(path, &to) < 0)
 		return add_file(f, path, 0, err);
 	if (S_ISDIR(st.st_mode))
-		return add_file(folders, path, 0, err);
-	if (S_ISDIR(to.st_mode) && ckpt_is_below(path, root))
+		return add_folder(f, folders, path, err);
+	if (S_ISDIR(to.st_mode) && !ckpt_scan_path_in_package(f, path) && ckpt_is_below(path, root))
 		return 0;
 	return add_file(f, path, S_ISREG(to.st_mode) ? (uint64_t)to.st_size : 0, err);
 }
@@ -129,7 +165,7 @@ static int sort_files(struct ckpt_scan_files *f, struct ckpt_error *err)
 static int list_all(struct ckpt_scan_files *f, const char *path, struct ckpt_error *err)
 {
 	struct ckpt_scan_files folders = { .arena = f->arena };
-	int rc = add_file(&folders, path, 0, err);
+	int rc = add_folder(f, &folders, path, err);
 
 	for (uint32_t i = 0; rc == 0 && i < folders.count; i++)
 		rc = i < MOST_FOLDERS ? list_one(f, &folders, folders.paths[i], err)
@@ -156,6 +192,7 @@ void ckpt_scan_files_clear(struct ckpt_scan_files *f)
 {
 	free(f->paths);
 	free(f->sizes);
+	ckpt_strmap_clear(&f->packages);
 	ckpt_arena_free(f->arena);
 	*f = (struct ckpt_scan_files){ 0 };
 }

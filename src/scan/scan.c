@@ -11,6 +11,7 @@
 #include "base/flags.h"
 #include "scan/scanner.h"
 
+#include "base/ascii.h"
 #include "base/sized.h"
 #include "format/container.h"
 #include "io/workers.h"
@@ -54,8 +55,27 @@ static bool is_index(const char *path)
 	return len >= 9 && !strcmp(path + len - 9, ".metadata");
 }
 
-/* 0: there is a verdict, or it is of no kind to have one (s->file.format is "" then). */
-static int scan_file(struct ckpt_scanner *s, const char *path, struct ckpt_error *err)
+/*
+ * A file of an unpacked torch.package, at NAME in it. What lies in ".data" is for the importer, as in
+ * an archive.
+ */
+static void take_for_package(struct ckpt_scanner *s, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (!strncmp(name, ".data/", 6))
+		return;
+	s->in_package = s->is_unpacked = true;
+	if (len < 3 || ckpt_strcasecmp(name + len - 3, ".py") != 0)
+		return;
+	ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "a source of Python in an unpacked torch.package, which a load of its pickles runs");
+}
+
+/*
+ * 0: there is a verdict, or it is of no kind to have one (s->file.format is "" then).
+ * PACKAGE: where it lies in an unpacked torch.package; NULL: in none.
+ */
+static int scan_file(struct ckpt_scanner *s, const char *path, const char *package, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
 	bool inside;
@@ -68,6 +88,8 @@ static int scan_file(struct ckpt_scanner *s, const char *path, struct ckpt_error
 		ckpt_source_unref(source);
 		return ckpt_fail_nomem(err);
 	}
+	if (package)
+		take_for_package(s, package);
 	s->is_one = ckpt_scan_source(s, source, CKPT_SCAN_TOP);
 	if (s->rc == 0 && is_index(path) && s->file.verdict < CKPT_SCAN_UNREADABLE)
 		ckpt_scan_dcp_index(s, source);
@@ -168,7 +190,7 @@ static int scan_taken_file(struct ckpt_work *work, void *desk, struct ckpt_error
 	s->cancel = g->options->cancel;
 	s->in_folder = g->is_folder;
 	rc = ckpt_scan_is_cancelled(s) ? ckpt_fail(&local, CKPT_E_CANCELLED, "cancelled")
-				       : scan_file(s, g->files.paths[i], &local);
+				       : scan_file(s, g->files.paths[i], ckpt_scan_path_in_package(&g->files, g->files.paths[i]), &local);
 	if (rc < 0 && g->is_folder && rc != CKPT_E_NOMEM && rc != CKPT_E_CANCELLED) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", local.offset, "%s",
 			       ckpt_error_text(&local, text, sizeof(text)));
@@ -251,7 +273,7 @@ int ckpt_scan_weights_only(const char *path, bool *accepts,
 
 	if (rc < 0)
 		return ckpt_fail_nomem(err);
-	rc = scan_file(&s, path, err);
+	rc = scan_file(&s, path, NULL, err);
 	if (rc == 0 && !s.file.is_torch)
 		rc = ckpt_error_at(err,
 				   ckpt_fail(err, CKPT_E_UNSUPPORTED,

@@ -54,6 +54,7 @@ struct ckpt_scanner {
 	unsigned refused;	     /* by versions, as in ckpt_scan_refusal */
 	bool in_folder;	 /* it was met on a walk: what is no checkpoint is nothing to complain of */
 	bool in_package; /* torch.package: pickles of any name may have persistent ids */
+	bool is_unpacked; /* ... as a folder: nobody has looked at the storages of its pickles */
 	bool in_fragment; /* what is looked at may begin in the middle of something */
 	bool is_dcp;	  /* it is called *.distcp: archives one behind the other */
 	bool is_one;	  /* of a kind that can hold code; else it is passed over on a walk */

@@ -664,6 +664,8 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 	else if (!id || !is_storage(id))
 		not_understood(w, "a persistent id that torch does not write");
 	else {
+		if (w->s->is_unpacked)
+			not_understood(w, "a storage of an unpacked torch.package, of which other pickles may say something else, and whose file may have another size");
 		compare_storage(w, id);
 		if (w->s->storages)
 			note_storage(w, id->items[2]);

@@ -236,6 +236,45 @@ def check_long_tar(count, folder):
     count.expect(said == [("unreadable", "more than 100000 members: the others are not looked into")], "a long tar is %s" % said)
 
 
+def write_all(folder, files):
+    for name, data in files.items():
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(data)
+
+
+def check_packages(count, folder):
+    """A folder that torch.package.PackageImporter takes for a package is judged as one."""
+    assemble = hostile.assemble
+    plain, own = assemble.proto(2, b"}"), assemble.proto(2, b"cmod\nC\n)\x81")
+    storage = assemble.proto(2, assemble.value({"w": assemble.files.tensor()}))
+    mark, source = {".data/extern_modules": b""}, {"mod/__init__.py": b"class C:\n    pass\n"}
+    for name, files, wanted in (
+        ("sources", {**mark, **source, "model/model.pkl": own}, {"mod/__init__.py": "dangerous", "model/model.pkl": "needs-objects"}),
+        ("upper", {**mark, "mod.PY": b"", "model/model.pkl": plain}, {"mod.PY": "dangerous", "model/model.pkl": "plain"}),
+        ("data", {**mark, "model/model.pkl": plain}, {"model/model.pkl": "plain"}),
+        ("storage", {**mark, "model/model.pkl": storage, ".data/0.storage": assemble.files.FOUR_FLOATS}, {"model/model.pkl": "unreadable"}),
+        ("below", {"a/b/" + path: data for path, data in {**mark, **source}.items()}, {"a/b/mod/__init__.py": "dangerous"}),
+        ("script", {**mark, ".data/ts_code/code/x.py": b"", "p.pkl": plain}, {"p.pkl": "plain"}),
+        ("none", {**source, ".data/python_version": b"3.11", "model/model.pkl": own}, {"model/model.pkl": "needs-objects"}),
+    ):
+        path = os.path.join(folder, name)
+        write_all(path, files)
+        for operand in (path, path + "//"):
+            _, found = scanned.scan(operand)
+            told = {os.path.relpath(p, path): one["verdict"] for p, one in found.items()}
+            count.expect(told == wanted, "an unpacked package (%s) is %s" % (name, told))
+    linked = os.path.join(folder, "linked")
+    os.mkdir(linked)
+    for name in (".data", "mod", "model"):
+        os.symlink(os.path.join("..", "sources", name), os.path.join(linked, name))
+    for operand in (linked, folder):
+        _, found = scanned.scan(operand)
+        verdicts = {one["verdict"] for path, one in found.items() if path.startswith(linked)}
+        count.expect(verdicts == {"unreadable"}, "a package of links is %s" % verdicts)
+
+
 def zip_of_many(prefix, most):
     """(archive, bytes of its directory): MOST empty records."""
     records, directory = bytearray(), bytearray()
@@ -318,6 +357,9 @@ def main():
     with scanned.Folder("folder") as folder:
         check_folder(count, folder)
         check_long_tar(count, folder)
+    with scanned.Folder("packages") as folder:
+        check_packages(count, folder)
+    with scanned.Folder("memory") as folder:
         if not scanned.SANITIZED:  # which needs more of it
             check_memory(count, folder)
     with scanned.Folder("dcp") as folder:
