@@ -608,6 +608,39 @@ static bool hands_over_function(struct ckpt_scan_walk *w, const struct ckpt_valu
 	return false;
 }
 
+/* The first function in V, a few containers down; NULL: there is none. */
+static const struct ckpt_value *find_function(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
+{
+	const struct ckpt_value *found = NULL;
+
+	if (may_be_function(w, v))
+		return v;
+	if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT || depth == MOST_IN_ARGUMENTS || !ckpt_scan_may_look(w, v->u.seq.count))
+		return NULL;
+	for (uint32_t i = 0; i < v->u.seq.count && !found; i++)
+		found = find_function(w, v->u.seq.items[i], depth + 1);
+	return found;
+}
+
+void ckpt_scan_keeps_functions(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *const *values, size_t count)
+{
+	const struct ckpt_global *g = object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL, *function;
+	char name[SHOWN_NAME], of[SHOWN_NAME];
+
+	if (!g || ckpt_scan_rule(g->module, g->name)->kind != CKPT_SCAN_OBJECT)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const struct ckpt_value *v = find_function(w, values[i], 0);
+
+		if (!v)
+			continue;
+		function = ckpt_scan_callee(w, v->kind == CKPT_CALL && !is_getattr(v) ? v->u.call->func : v);
+		ckpt_scan_find(w->s, CKPT_SCAN_NEEDS_OBJECTS, "state", ckpt_scan_at(w), "an object of %s keeps the function %s, which its class may call",
+			       ckpt_scan_show_global(g, of, sizeof(of)), function ? ckpt_scan_show_global(function, name, sizeof(name)) : "of a call");
+		return;
+	}
+}
+
 static void check_call(struct checked_call *c, const struct ckpt_value *func)
 {
 	struct ckpt_scan_global *entry;

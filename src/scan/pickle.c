@@ -213,6 +213,12 @@ static void check_keys(struct ckpt_scan_walk *w)
 	ckpt_scan_keys_added(w, &a);
 }
 
+static void put_into_object(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *const *items, size_t count)
+{
+	ckpt_scan_put_into(w, items, count);
+	ckpt_scan_keeps_functions(w, object, items, count);
+}
+
 static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 {
 	const struct ckpt_value *a = top(w, 0), *b = top(w, 1), *c = top(w, 2);
@@ -245,13 +251,13 @@ static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *glob
 		if (b)
 			ckpt_scan_added(w, b, false, 1);
 		if (b && b->kind == CKPT_CALL)
-			ckpt_scan_put_into(w, &a, 1);
+			put_into_object(w, b, &a, 1);
 		break;
 	case CKPT_OP_SETITEM:
 		if (c)
 			ckpt_scan_added(w, c, true, 1);
 		if (c && c->kind == CKPT_CALL)
-			ckpt_scan_put_into(w, &a, 1);
+			put_into_object(w, c, w->m.stack + w->m.depth - 2, 2);
 		break;
 	case CKPT_OP_APPENDS:
 	case CKPT_OP_ADDITEMS:
@@ -260,7 +266,7 @@ static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *glob
 			break;
 		ckpt_scan_added(w, below_mark(w), w->m.op.code == CKPT_OP_SETITEMS, available(w));
 		if (below_mark(w)->kind == CKPT_CALL)
-			ckpt_scan_put_into(w, w->m.stack + ckpt_machine_floor(&w->m), available(w));
+			put_into_object(w, below_mark(w), w->m.stack + ckpt_machine_floor(&w->m), available(w));
 		break;
 	case CKPT_OP_BINPERSID:
 		if (a)

@@ -449,6 +449,7 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	}
 	ckpt_scan_copied(w, state);
 	ckpt_scan_attributes(w, state);
+	ckpt_scan_keeps_functions(w, object, &state, 1);
 	if (rule->then == CKPT_THEN_NUMPY_ARRAY) /* of objects: see depth.c */
 		ckpt_scan_put_into(w, &object, 1);
 	check_optimizer(w, object, state);

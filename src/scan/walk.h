@@ -185,6 +185,12 @@ void ckpt_scan_named(struct ckpt_scan_walk *w, const struct ckpt_global *g);
 void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
 		      const struct ckpt_value *args, const struct ckpt_value *kwargs);
 
+/*
+ * OBJECT, of a class of which nothing is known, keeps VALUES in its state or among its items: are
+ * there functions among them, which it may call? Says which.
+ */
+void ckpt_scan_keeps_functions(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *const *values, size_t count);
+
 /* OBJECT gets STATE by BUILD; COUNT items, or pairs, are added to it. */
 void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		     const struct ckpt_value *state);

@@ -56,6 +56,18 @@ calls subprocess.call({'$(printf 'a%.0s' {1..44})...': ...})
 calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ...)" ] || { echo "$calls" >&2; return 1; }
 }
 
+@test "functions that an object of a package keeps are named" {
+	pickle state.pkl '\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00x](K\x01cother\nrun_it\nesb.'
+	ckpt scan state.pkl; want 0
+	[[ $output = *"+0x2b: an object of mine.Thing keeps the function other.run_it, which its class may call"* ]]
+	pickle items.pkl '\x80\x02cmine\nThing\n)\x81(K\x01cother\nrun_it\ne.'
+	ckpt scan items.pkl; want 0
+	[[ $output = *"an object of mine.Thing keeps the function other.run_it, which its class may call"* ]]
+	pickle class.pkl '\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xcother\nRunner\nsb.'
+	ckpt scan class.pkl; want 0
+	[[ $output != *"keeps the function"* ]]
+}
+
 @test "where in the checkpoint the object is that is made by it" {
 	python3 - <<-END
 	import collections, os, pickle, sys, types
