@@ -117,6 +117,11 @@ bool ckpt_scan_is_range(const struct ckpt_value *args)
 	return start->u.integer >= 0 && start->u.integer <= end->u.integer && end->u.integer <= length_of(item(args, count - 4));
 }
 
+bool ckpt_scan_is_position(const struct ckpt_value *bytes, const struct ckpt_value *position)
+{
+	return position->kind == CKPT_INT && position->u.integer >= 0 && position->u.integer <= length_of(bytes);
+}
+
 /* ---- texts of numpy ---- */
 
 bool ckpt_scan_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, const struct ckpt_value *data)

@@ -51,8 +51,16 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("ipaddress", "IPv4Address", PLAIN, 1, 1),
 	OBJECT("ipaddress", "IPv6Address", PLAIN, 1, 1),
 	OBJECT("uuid", "SafeUUID", PLAIN, 1, 1),
-	OBJECT("signal", "Signals", PLAIN, 1, 1),
-	OBJECT("builtins", "iter", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_LIST) | CKPT_TYPE_LITERAL(CKPT_TUPLE)),
+	/* enumerations, in modules of which other names may run code */
+	OBJECT("signal", "Signals", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_INT)),
+	OBJECT("signal", "Handlers", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_INT)),
+	OBJECT("signal", "Sigmasks", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_INT)),
+	OBJECT("re", "RegexFlag", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_INT)),
+	OBJECT("http", "HTTPStatus", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_INT)),
+	OBJECT("http", "HTTPMethod", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_STR)),
+	OBJECT("inspect", "_ParameterKind", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_INT)),
+	OBJECT("calendar", "Month", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_INT)),
+	OBJECT("calendar", "Day", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_INT)),
 	CODE("builtins", "getattr", GETATTR, 2, 2),
 	CODE("operator", "getitem", GETITEM, 2, 2),
 	CODE("_operator", "getitem", GETITEM, 2, 2),
@@ -92,6 +100,7 @@ static const struct ckpt_scan_rule storage_class = { .module = "torch",
 						    .kind = CKPT_SCAN_DATA,
 						    .then = CKPT_THEN_TENSOR,
 						    .result = CKPT_TYPE_TENSOR },
+				   named_member = OBJECT("signal", "SIGINT", NEVER, 0, 0),
 				   stranger = OBJECT("", "", PLAIN, 0, -1),
 				   function = { .module = "",
 						.name = "",
@@ -274,8 +283,16 @@ static bool is_of(const char *module, const char *package)
 
 /* ---- the whole ---- */
 
+/* SIGINT, SIG_IGN: members of enumerations, by their own names. */
+static bool is_signal(const char *module, const char *name)
+{
+	return !strcmp(module, "signal") && !strncmp(name, "SIG", 3) && name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == '\0';
+}
+
 static const struct ckpt_scan_rule *find_object(const char *module, const char *name)
 {
+	if (is_signal(module, name))
+		return &named_member;
 	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++)
 		if (!strcmp(objects[i].name, name) && !strcmp(objects[i].module, module))
 			return &objects[i];

@@ -308,6 +308,21 @@ static bool is_generator_state(struct ckpt_scan_walk *w, const struct ckpt_value
 	       fits(w, state, 2, CKPT_TYPE_TENSOR);
 }
 
+/* Of iter([...]): the number of the next item. */
+static bool is_index(const struct ckpt_value *object, const struct ckpt_value *state)
+{
+	const struct ckpt_value *args = object->u.call->args, *items = args->kind == CKPT_TUPLE && args->u.seq.count ? args->u.seq.items[0] : &ckpt_value_none;
+
+	return state->kind == CKPT_INT && (items->kind == CKPT_LIST || items->kind == CKPT_TUPLE) && state->u.integer >= 0 && state->u.integer <= items->u.seq.count;
+}
+
+/* (bytes, position, attributes), of which there are none */
+static bool is_bytes_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	return state->kind == CKPT_TUPLE && state->u.seq.count == 3 && fits(w, state, 0, CKPT_TYPE_LITERAL(CKPT_BYTES) | CKPT_TYPE_CODED) &&
+	       ckpt_scan_is_position(state->u.seq.items[0], state->u.seq.items[1]) && state->u.seq.items[2]->kind == CKPT_NONE;
+}
+
 /* {'int': 128 bits[, 'is_safe': number]} */
 static bool is_uuid_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
@@ -322,8 +337,20 @@ static bool is_uuid_state(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 	return true;
 }
 
+/* What add_note() of an exception has made: a list of texts. Nothing is put into it later. */
+static bool are_notes(struct ckpt_scan_walk *w, const struct ckpt_value *key, const struct ckpt_value *v)
+{
+	if (!ckpt_value_is_str(key, "__notes__") || v->kind != CKPT_LIST || !ckpt_scan_may_look(w, v->u.seq.count))
+		return false;
+	for (uint32_t i = 0; i < v->u.seq.count; i++)
+		if (v->u.seq.items[i]->kind != CKPT_STR)
+			return false;
+	ckpt_scan_freeze(v, false);
+	return true;
+}
+
 /* Attributes of what the table knows have plain names, and no classes or functions for values. */
-static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, const struct ckpt_value *state)
 {
 	const struct ckpt_seq *pairs;
 
@@ -334,12 +361,15 @@ static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 			: NULL;
 	if (!pairs || !ckpt_scan_may_look(w, pairs->count))
 		return false;
-	for (uint32_t i = 0; i + 1 < pairs->count; i += 2)
+	for (uint32_t i = 0; i + 1 < pairs->count; i += 2) {
+		if (!strcmp(rule->module, "builtins") && are_notes(w, pairs->items[i], pairs->items[i + 1]))
+			continue;
 		if ((pairs->items[i]->kind != CKPT_STR && pairs->items[i]->kind != CKPT_PY2_STR) ||
 		    is_special(pairs->items[i]) ||
 		    !ckpt_scan_fits(w, pairs->items[i + 1], CKPT_TYPE_DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_STRANGER |
 					    CKPT_TYPE_ATTRIBUTE))
 			return false;
+	}
 	return true;
 }
 
@@ -398,7 +428,7 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 			return "sets the arguments of an exception to what is no tuple";
 		if (!strcmp(rule->module, "builtins") && is_looked_up(state))
 			return "sets what Python imports, or opens, to show an exception";
-		return is_data_state(w, state) ? NULL
+		return is_data_state(w, rule, state) ? NULL
 					       : "the state of a value is no dict of plain attributes";
 	case CKPT_THEN_TENSOR:
 		return is_tensor_state(w, state) ? NULL
@@ -419,6 +449,8 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 		ckpt_scan_has_places(w);
 		return is_generator_state(w, state) ? NULL
 						    : "the state of a generator is none that torch writes";
+	case CKPT_THEN_INDEX: return is_index(object, state) ? NULL : "the state of an iterator is no number of an item";
+	case CKPT_THEN_BYTES: return is_bytes_state(w, state) ? NULL : "the state of a BytesIO is none of bytes and a position in them";
 	case CKPT_THEN_UUID:
 		return is_uuid_state(w, state) ? NULL : "the state of a UUID is none that Python writes";
 	}

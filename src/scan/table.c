@@ -182,6 +182,8 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("array", "array", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST),
 	FUNC("array", "_array_reconstructor", PLAIN, 4, 4, VALUE, CLASS, TEXT, INT, BYTES),
 	TYPE("itertools", "count", 0, 2, NOTHING, VALUE, INTEGER | FLOAT),
+	{ "builtins", "iter", CKPT_CALL_PLAIN, 1, 1, CKPT_SCAN_DATA, false, true, CKPT_THEN_INDEX, VALUE, { LIST | TUPLE } },
+	TYPE("_io", "BytesIO", 0, 0, BYTES, VALUE, NONE),
 	/* times, names of things */
 	/* what the objects of these show is read without a look at where it lies */
 	{ "builtins", "UnicodeDecodeError", CKPT_CALL_RANGE, 5, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { TEXT, BYTES, INT, INT, TEXT } },
@@ -202,6 +204,8 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("builtins", "SyntaxError", 0, 1, NOTHING, VALUE, TEXT),
 	TYPE("builtins", "IndentationError", 0, 1, NOTHING, VALUE, TEXT),
 	TYPE("builtins", "TabError", 0, 1, NOTHING, VALUE, TEXT),
+	TYPE("builtins", "ExceptionGroup", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST | TUPLE),
+	TYPE("builtins", "BaseExceptionGroup", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST | TUPLE),
 	/* numpy: what its dtypes say is looked at in numpy.c */
 	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, NUMPY_ARRAY, { ANY_CLASS, ZERO, LETTER_B } },
 	FUNC("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2, VALUE, NUMPY_DTYPE, BYTES),

@@ -105,6 +105,8 @@ enum ckpt_scan_then {
 	CKPT_THEN_NUMPY_ARRAY,
 	CKPT_THEN_GENERATOR,	/* (seed, offset, tensor) */
 	CKPT_THEN_UUID,		/* {'int': ...} */
+	CKPT_THEN_INDEX,	/* the number of the next item */
+	CKPT_THEN_BYTES,	/* (bytes, position, None) */
 };
 
 enum { CKPT_SCAN_MOST_ARGS = 8 };

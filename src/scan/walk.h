@@ -274,6 +274,9 @@ bool ckpt_scan_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtyp
 /* Do the numbers of ARGS, of a call of CKPT_CALL_RANGE, lie in what is in front of them? */
 bool ckpt_scan_is_range(const struct ckpt_value *args);
 
+/* Is POSITION in BYTES, or behind the last of them? */
+bool ckpt_scan_is_position(const struct ckpt_value *bytes, const struct ckpt_value *position);
+
 /*
  * Is FIRST, the first argument of a call of CKPT_CALL_DATE, TIME or DATETIME, a number, or bytes of
  * a date that there is?

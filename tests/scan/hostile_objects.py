@@ -701,6 +701,43 @@ def in_use():
                 sample("wide_%s.pt" % name, archive, "numbers of 16 bytes, of which torch.load(mmap=True) takes the place as it is", wanted)
 
 
+def objects_of_the_library():
+    """Harmless ones that ordinary files hold, and what comes close to them."""
+    iterator, notes = NAME("builtins", "iter"), files.text("__notes__")
+    error = NAME("builtins", "ValueError") + b")R"
+    group = NAME("builtins", "ExceptionGroup") + b"(" + files.text("a")
+    bytes_io = NAME("_io", "BytesIO") + b")\x81"
+    for name, body in (
+        ("iter_list", iterator + b"(](K\x01K\x02etRK\x01b"), ("iter_end", iterator + b"(](K\x01etRK\x01b"), ("iter_tuple", iterator + b"((K\x01ttR"), ("group", group + b"](" + error + error + b"etR"),
+        ("group_tuple", group + b"(" + error + b"ttR"), ("base_group", NAME("builtins", "BaseExceptionGroup") + b"(" + files.text("a") + b"](" + error + b"etR"), ("notes", error + b"}" + notes + b"](" + files.text("x") + b"esb"),
+        ("group_notes", group + b"](" + error + b"etR}" + notes + b"](" + files.text("x") + b"esb"), ("bytes_io", bytes_io + b"(C\x02abK\x02Ntb"), ("bytes_io_coded", bytes_io + b"(" + reduce_("_codecs", "encode", "ab", "latin1") + b"K\x00Ntb"),
+    ):
+        both("library_%s" % name, body, "an object of Python's library", FINE, 3)
+    for name, body in (
+        ("iter_minus", iterator + b"(](K\x01etRJ\xff\xff\xff\xffb"), ("iter_far", iterator + b"(](K\x01etRK\x02b"), ("iter_dict", iterator + b"(}tR"), ("iter_two", iterator + b"(" + NAME("builtins", "len") + b"K\x01tR"),
+        ("iter_object", iterator + b"(cmine\nThing\n)\x81tR"), ("iter_attributes", iterator + b"(]tR}b"), ("iter_kept", b"]" + iterator + b"a"), ("iter_later", iterator + b"(]q\x05tR0h\x05K\x01a"),
+        ("iter_deep", b"cbuiltins\niter\n(]" * 6000 + b"K\x01" + b"atR" * 6000), ("group_one", NAME("builtins", "ExceptionGroup") + b"(" + files.text("a") + b"tR"), ("group_of_range", group + reduce_("builtins", "range", 9) + b"tR"),
+        ("group_deep", (group + b"](") * 6000 + error + b"etR" * 6000), ("group_later", group + b"](" + error + b"eq\x05tR0h\x05K\x01a"), ("notes_numbers", error + b"}" + notes + b"](K\x01esb"), ("notes_text", error + b"}" + notes + files.text("x") + b"sb"),
+        ("notes_later", error + b"}" + notes + b"]q\x05sb0h\x05K\x01a"), ("notes_object", error + b"}" + notes + b"cmine\nThing\n)\x81sb"), ("notes_of_none", NAME("collections", "OrderedDict") + b")R}" + notes + b"](" + files.text("x") + b"esb"),
+        ("special", error + b"}" + files.text("__setstate__") + b"](" + files.text("x") + b"esb"), ("bytes_io_minus", bytes_io + b"(C\x02abJ\xff\xff\xff\xffNtb"), ("bytes_io_far", bytes_io + b"(C\x02abK\x03Ntb"),
+        ("bytes_io_attributes", bytes_io + b"(C\x02abK\x00}tb"), ("bytes_io_object", bytes_io + b"(cmine\nThing\n)\x81K\x00Ntb"), ("bytes_io_called", NAME("_io", "BytesIO") + b"(C\x02abtR"), ("file_io", NAME("_io", "FileIO") + b")\x81"),
+        ("string_io", NAME("_io", "StringIO") + b")\x81"), ("open", NAME("_io", "open") + b"(" + files.text("x") + b"tR"),
+    ):
+        both("not_library_%s" % name, body, "what comes close to an object of Python's library", NOT_PLAIN | {"needs-objects"} if name == "iter_object" else NOT_PLAIN, 3)
+    for name, body in (
+        ("regex_flag", reduce_("re", "RegexFlag", 2)), ("http_status", reduce_("http", "HTTPStatus", 200)), ("http_method", reduce_("http", "HTTPMethod", "GET")), ("parameter_kind", reduce_("inspect", "_ParameterKind", 1)),
+        ("month", reduce_("calendar", "Month", 5)), ("signal", reduce_("signal", "Signals", 2)), ("signal_name", NAME("signal", "SIGINT")), ("signal_ignore", NAME("signal", "SIG_IGN")), ("getattr", reduce_("builtins", "getattr", NAME("http", "HTTPStatus"), "OK")),
+    ):
+        both("enum_%s" % name, body, "a member of an enumeration of Python's library", {"needs-objects"})
+    for name, body in (
+        ("client", reduce_("http", "client.HTTPConnection", "x")), ("method", call(reduce_("builtins", "getattr", NAME("http", "HTTPStatus"), "from_bytes"), 1)), ("object", reduce_("re", "RegexFlag", NAME("mine", "Thing") + b")\x81")),
+        ("text", reduce_("inspect", "_ParameterKind", "x")), ("signal_called", reduce_("signal", "SIGINT", 1)), ("signal_function", reduce_("signal", "raise_signal", 9)), ("signal_set", reduce_("signal", "signal", 2, NAME("os", "abort"))),
+        ("signal_other", NAME("signal", "SIGnal")),
+    ):
+        both("not_enum_%s" % name, body, "what comes close to an enumeration", NOT_PLAIN)
+
+
+
 TENSOR_OF_BYTES = reduce_("torch._utils", "_rebuild_tensor_v2", reduce_("torch.storage", "_load_from_bytes", blob(legacy())), 0, (1,), (1,), False, NAME("collections", "OrderedDict") + b")R")
 
 arrays_of_objects()
@@ -737,3 +774,4 @@ scripts_of_packages()
 unpicklers_that_differ()
 long_texts()
 depths()
+objects_of_the_library()

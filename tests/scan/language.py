@@ -187,6 +187,10 @@ class Program:
             lambda: self.call(("torch.return_types", self.rng.choice(["max", "min", "svd", "sort"])), "pair"),
             lambda: self.call(("torch", "device"), "place"),
             lambda: self.call(("torch", "Generator"), "place") + (b"(K\x05N" + self.some("tensor") + b"tb" if self.rng.random() < 0.5 else b""),
+            lambda: self.glob("builtins", "iter") + self.tuple(self.rng.choice([self.list, self.shape])()) + b"R" + self.rng.choice([b"", self.small() + b"b", self.int() + b"b", self.any() + b"b"]),
+            lambda: self.glob("_io", "BytesIO") + b")" + self.rng.choice([b"\x81", b"R"]) + self.tuple(self.bytes(), self.rng.choice([b"K\x00", self.small(), self.int()]), self.rng.choice([b"N"] * 5 + [b"}", self.any()])) + b"b",
+            lambda: self.call(("builtins", self.rng.choice(["ExceptionGroup", "ExceptionGroup", "BaseExceptionGroup"])), "text", "exceptions") + self.rng.choice([b"", self.noted() + b"b"]),
+            lambda: self.exception() + self.noted() + b"b",
             lambda: self.glob("itertools", "count") + b"(" + self.int() + b"tR",
             lambda: self.glob("time", "struct_time") + b"((" + b"".join(self.scalar() for _ in range(9)) + b"t}tR",
             lambda: self.glob("uuid", "UUID") + b")\x81}" + files.text("int") + b"K\x07sb",
@@ -198,6 +202,16 @@ class Program:
             lambda: self.glob("builtins", "getattr") + self.tuple(self.glob("torch._utils", "torch"), files.text(self.rng.choice(["channels_last", "contiguous_format", "hub"]))) + b"R",
             lambda: self.call(("builtins", "type"), "scalar"),
         ])()
+
+    def exception(self):
+        return self.call(("builtins", self.rng.choice(["ValueError", "KeyError", "OSError"])), "any")
+
+    def exceptions(self):
+        items = b"".join(self.exception() if self.rng.random() < 0.9 else self.any() for _ in range(self.rng.randrange(4)))
+        return self.rng.choice([b"](" + items + b"e", b"(" + items + b"t"])
+
+    def noted(self):
+        return b"}" + files.text("__notes__") + self.rng.choice([b"](" + b"".join(self.text() for _ in range(self.rng.randrange(3))) + b"e"] * 4 + [self.any()]) + b"s"
 
     def pair(self):
         return self.tuple(self.any(), self.any())
