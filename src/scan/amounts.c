@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { COPIES_BASE = 1 << 20, MADE_BASE = 1 << 24, TIMES = 2, MOST_DEPTH = 4 };
+enum { HEAVY_BASE = 32 << 20, HEAVY_TIMES = 8, COPIES_BASE = 1 << 20, MADE_BASE = 1 << 24, TIMES = 2, MOST_DEPTH = 4 };
 
 static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)
 {
@@ -51,6 +51,24 @@ void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values)
 	if (!before && w->copied > COPIES_BASE + TIMES * w->in->len)
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
 			       "the same values are given to call after call: the copies are more than twice what the pickle has");
+}
+
+/*
+ * Objects that take far more memory than a pickle needs to make one: bytes of each, by CPython 3.14 and
+ * torch 2.14. Thousands of them are ordinary.
+ */
+void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule)
+{
+	static const struct {
+		const char *name;
+		uint32_t bytes;
+	} heavy[] = { { "Generator", 2640 }, { "deque", 640 }, { "Parameter", 520 }, { "Tensor", 520 } };
+	uint64_t most = HEAVY_BASE + HEAVY_TIMES * w->s->file.bytes;
+
+	for (size_t i = 0; i < sizeof(heavy) / sizeof(heavy[0]); i++)
+		if (!strcmp(rule->name, heavy[i].name) && w->s->heavy <= most && (w->s->heavy += heavy[i].bytes) > most)
+			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
+				       "makes so many objects of %s that they take more than %d times the size of the file, and 32 MiB", rule->name, HEAVY_TIMES);
 }
 
 /* Of a shape. */

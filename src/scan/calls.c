@@ -702,6 +702,8 @@ static void check_call(struct checked_call *c, const struct ckpt_value *func)
 		entry->called = true;
 	if (*c->rule->name || c->rule->kind != CKPT_SCAN_OBJECT)
 		check_data(c);
+	if (c->rule->kind == CKPT_SCAN_DATA)
+		ckpt_scan_weighed(c->w, c->rule);
 }
 
 /*

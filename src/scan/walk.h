@@ -173,6 +173,9 @@ void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values)
  */
 void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_value *args);
 
+/* A call of RULE makes an object, which may be large by itself. */
+void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule);
+
 /* ---- what is named and called (calls.c) ---- */
 
 /* A global is imported. */

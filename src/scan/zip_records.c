@@ -336,6 +336,20 @@ static struct ckpt_source *part_of(struct ckpt_loose_zip *zip, const struct ckpt
 	return *bytes && ckpt_source_from_memory(*bytes, (size_t)(len < most ? len : most), &part, NULL) == 0 ? part : NULL;
 }
 
+/* Numbers, of a storage or an array, that a load unpacks. */
+static void count_unpacked(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+{
+	uint64_t most = MOST_STORAGES + MOST_RATIO * ckpt_source_size(zip->source), before_it = zip->unpacked;
+
+	if (!e->method || !e->usize)
+		return;
+	if (__builtin_add_overflow(before_it, e->usize, &zip->unpacked))
+		zip->unpacked = UINT64_MAX;
+	if (before_it <= most && zip->unpacked > most)
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "amount", CKPT_NO_OFFSET,
+			       "compressed storages or arrays that unpack to more than %d times the archive", MOST_RATIO);
+}
+
 /*
  * Numbers, for whoever loads the checkpoint. Who asks for the record by its name may take it for a
  * file.
@@ -349,15 +363,7 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 	struct ckpt_source *part;
 	uint8_t *bytes = NULL;
 
-	if (e->method && e->usize) {
-		uint64_t most = MOST_STORAGES + MOST_RATIO * ckpt_source_size(zip->source), before_it = zip->unpacked;
-
-		if (__builtin_add_overflow(before_it, e->usize, &zip->unpacked))
-			zip->unpacked = UINT64_MAX;
-		if (before_it <= most && zip->unpacked > most)
-			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "amount", CKPT_NO_OFFSET,
-				       "compressed storages that unpack to more than %d times the archive", MOST_RATIO);
-	}
+	count_unpacked(zip, e);
 	if (e->method && !zip->has_packed_storage) {
 		zip->has_packed_storage = s->has_packed_storage = true;
 		ckpt_scan_find(s, CKPT_SCAN_PLAIN, "note", CKPT_NO_OFFSET,
@@ -473,6 +479,8 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 		}
 		if (is_list_of_modules(zip, e, bytes, len))
 			break;
+		if (ckpt_scan_is_npy(bytes, (size_t)len))
+			count_unpacked(zip, e);
 		scan_formulas(zip, bytes, len);
 		scan_in_memory(zip, bytes, len);
 		break;

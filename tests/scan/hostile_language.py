@@ -7,7 +7,7 @@ the language that they are not in.
 
 import struct
 
-from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SAMPLES, SYSTEM, Member, at_line, blob, call, files, legacy, proto, reduce_, sample, torch_zip, value, zip_of
+from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SAMPLES, SYSTEM, Member, at_line, blob, call, files, legacy, npy, proto, reduce_, sample, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | DIFFER | NOT_DECIDED
 NAME = files.glob
@@ -309,6 +309,14 @@ def amounts():
         ("parameter", reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", reduce_("torch._utils", "_rebuild_parameter", wide, False, EMPTY), NAME("torch", "float64"), "cpu", False)),
     ):
         sample("amount_%s.pt" % name, torch_zip(proto(2, body)), "a tensor of a few numbers is made as large as it says it is", NOT_PLAIN)
+    for name, made, count in (("torch.Generator", "", 16000), ("torch._C.Generator", "", 16000), ("collections.deque", "", 60000), ("torch.nn.parameter.Parameter", "", 90000)):
+        body = NAME(*name.rsplit(".", 1)) + b"q\x000](" + b"h\x00)R" * count + b"e"
+        sample("amount_of_%s.pt" % name, torch_zip(proto(2, body)), "objects that are large by themselves", NOT_PLAIN)
+        few = NAME(*name.rsplit(".", 1)) + b"q\x000](" + b"h\x00)R" * (count // 2) + b"e"
+        sample("fine_amount_of_%s.pt" % name, torch_zip(proto(2, few)), "the same, fewer", {"plain"})
+    zeros = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (3000000,), }", bytes(3000000))
+    for name, count, wanted in (("amount_npz", 13, NOT_PLAIN), ("fine_amount_npz", 8, {"plain"})):
+        sample("%s.npz" % name, zip_of([Member("a%d.npy" % n, zeros, method=8) for n in range(count)]), "arrays that unpack to a thousand times the file", wanted)
     sample("fine_amount.pkl", proto(2, b"](" + (NAME("builtins", "set") + value((["a", "b"],)) + b"R") * 3000 + b"e"), "many small sets", {"plain"})
     for name in ("1,9e9", "(1)i8", "i8,i8", "O", "1e9", "V1", "bb"):
         both("letter_%s" % "".join(c if c.isalnum() else "_" for c in name), reduce_("numpy.core.multiarray", "_reconstruct", NAME("numpy", "ndarray"), (0,), name), "a text that numpy takes for a dtype, and parts of which it parses as Python")
