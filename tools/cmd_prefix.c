@@ -107,13 +107,14 @@ static int add_module(const struct ckpt_model *in, const struct edit_step *step,
 	if (rc < 0)
 		return rc;
 	had = had_prefix(in, report, err);
-	if (had > 0)
-		report->renamed = report->names_renamed = 0;
-	if (had < 0) {
-		ckpt_close(*out);
-		*out = NULL;
-	}
-	return had < 0 ? had : 0;
+	if (had == 0)
+		return 0;
+	ckpt_close(*out);
+	*out = NULL;
+	if (had < 0)
+		return had;
+	*report = (struct ckpt_edit_report)CKPT_EDIT_REPORT_INIT;
+	return ckpt_select(in, NULL, 0, NULL, 0, out, report, err); /* all of it, as it is */
 }
 
 static const char *nothing_begins(const struct ckpt_model *in, const struct edit_step *step,

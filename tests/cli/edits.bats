@@ -193,6 +193,11 @@ hint: 'ckpt add-prefix module.' adds another"
 	[ ! -e out3.pt ]
 }
 
+@test "add-module among other edits does not add a second one, either" {
+	ckpt edit --add-module --if-present ddp_model.pt out.pt; want 0
+	[ "$("$CKPT" ls ddp_model.pt)" = "$("$CKPT" ls out.pt)" ]
+}
+
 @test "what stands elsewhere in the file does not let add-module add a second one" {
 	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
 	from files import *

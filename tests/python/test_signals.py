@@ -140,7 +140,7 @@ def test_a_forked_process_can_read(large):
         child = os.fork()
         if child == 0:
             try:
-                os._exit(0 if f["a"][5] == 0 and f["a"].memoryview()[7] == 0 else 1)
+                os._exit(0 if f["a"][5:6].tolist() == [0] and f["a"].memoryview()[7] == 0 else 1)
             finally:
                 os._exit(2)
         assert os.waitpid(child, 0)[1] == 0
