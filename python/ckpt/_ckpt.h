@@ -117,6 +117,8 @@ PyObject *ckpt_py_finished(PyObject *dict);
 /* Methods of Model in other files than _model.c. */
 PyObject *ckpt_py_build(PyObject *self, PyObject *args);
 PyObject *ckpt_py_table(PyObject *self, PyObject *none);
+PyObject *ckpt_py_walk(PyObject *self, PyObject *args);
+PyObject *ckpt_py_show(PyObject *self, PyObject *args);
 PyObject *ckpt_py_storage_info(PyObject *self, PyObject *index);
 PyObject *ckpt_py_storage_map(PyObject *self, PyObject *index);
 PyObject *ckpt_py_read_storages(PyObject *self, PyObject *args, PyObject *kwargs);
