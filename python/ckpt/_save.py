@@ -85,10 +85,13 @@ class Graph:
         return node
 
     def model(self, root: Any) -> _ckpt.Model:
-        top = self.node(root, None)
-        while self._empty:
-            value, node, path = self._empty.pop()
-            self._fill(value, node, path)
+        try:
+            top = self.node(root, None)
+            while self._empty:
+                value, node, path = self._empty.pop()
+                self._fill(value, node, path)
+        except RecursionError:
+            raise refuse("objects that calls make are nested too deep", "LIMIT") from None
         return self.builder.finish(top)
 
     # ---- one object ----

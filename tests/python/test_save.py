@@ -96,6 +96,45 @@ def test_lazy_tensors_are_read_when_they_are_written(model, tmp_path):
         assert f["c"].storage.crc32 == ckpt.open(model)["c"].storage.crc32
 
 
+@pytest.mark.parametrize("kind", ["torch", "legacy", "dcp", "safetensors", "hub", "compressed"])
+def test_what_is_loaded_of_any_format_can_be_saved(kind, trainer, tmp_path):
+    source = str(tmp_path / "source")
+    if kind == "legacy":
+        ckpt.convert(trainer, source, to="torch-legacy")
+    elif kind == "dcp":
+        ckpt.split(trainer, source, ranks=2)
+    elif kind in ("safetensors", "hub"):
+        ckpt.convert(trainer, source, to="safetensors", at="model", **({"shard_size": 10} if kind == "hub" else {}))
+    elif kind == "compressed":
+        with zipfile.ZipFile(trainer) as old, zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as new:
+            for name in old.namelist():
+                new.writestr(name, old.read(name))
+    else:
+        os.rename(trainer, source)
+    ckpt.save(ckpt.load(source), tmp_path / "new.pt")
+    assert ckpt.diff(source, tmp_path / "new.pt", strict=kind == "torch")["verdict"] == "same"
+
+
+def test_a_file_can_take_the_place_of_what_it_is_made_of(model):
+    state = ckpt.load(model)
+    state["epoch"] = 8
+    ckpt.save(state, model)
+    assert state["a"].memoryview().tolist()[2] == [8, 9, 10, 11]  # of the file that was opened
+    again = ckpt.load(model)
+    assert again["epoch"] == 8 and again["a"].memoryview().tolist()[2] == [8, 9, 10, 11]
+    again["epoch"] = 9
+    ckpt.save(again, model)
+    assert ckpt.load(model)["epoch"] == 9 and ckpt.verify(model)["verdict"] == "sound"
+
+
+def test_objects_that_are_nested_too_deep_are_an_error(tmp_path):
+    thing = ckpt.Opaque(ckpt.Global("m", "f"), (), None, False)
+    for _ in range(5000):
+        thing = ckpt.Opaque(ckpt.Global("m", "f"), (thing,), None, False)
+    with pytest.raises(ckpt.Error, match="nested too deep"):
+        ckpt.save(thing, tmp_path / "x.pt")
+
+
 def test_maps_of_tied_tensors_share_a_storage(model, tmp_path):
     pytest.importorskip("numpy")
     f = ckpt.open(model)
