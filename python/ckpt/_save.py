@@ -177,7 +177,11 @@ class Graph:
         if kind is Missing:
             raise self.cannot(path, value, "could not be read: %s" % value.why)
         if kind is Values:
-            return self.remember(value, self._reduced(value, value.numpy().__reduce_ex__(2), path))
+            try:
+                array = value.numpy()
+            except ImportError:
+                raise self.cannot(path, value, "cannot be written without numpy") from None
+            return self.remember(value, self._reduced(value, array.__reduce_ex__(2), path))
         if kind is Opaque:
             if value.is_new or value.items or value.pairs or value.kwargs:
                 raise self.cannot(path, value, "was made in a way that cannot be written")

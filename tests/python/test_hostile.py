@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No file makes ckpt.open() or ckpt.load() run, import or look up anything; and no file ends the process."""
+"""No file makes any function of the module run, import or look up anything; and no file ends the process."""
 
 import os
 import subprocess
@@ -52,6 +52,64 @@ print(len(files), loaded, refused)
 """
 
 
+# What writes and reports: it opens files, so only events that code of a file would cause are looked for.
+WRITERS = r"""
+import os, sys
+import ckpt, ckpt._load, ckpt._save, ckpt._reports, ckpt._convert, ckpt._html, ckpt._dlpack, tempfile, json, zlib, traceback
+try:
+    import numpy, ckpt._numpy
+except ImportError:
+    pass
+found, armed = [], False
+CODE = {"compile", "exec", "import", "os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "marshal.loads"}
+
+def hook(event, args):
+    if armed and event in CODE:
+        found.append((event, repr(args)[:200]))
+
+def save(value, **options):
+    ckpt.save(value, out, no_sync=True, **options)
+
+def edit(f):
+    f.strip_module().rename("s/a/b/").remap("cpu").cast("bf16").compact().save(out, overwrite=True, no_sync=True)
+
+out = os.path.join(sys.argv[2], "out.pt")
+calls = [
+    lambda path: save(ckpt.load(path)), lambda path: save(ckpt.load(path, objects="plain"), profile="2.0"),
+    lambda path: edit(ckpt.open(path)), lambda path: ckpt.open(path).sanitize().save(out, overwrite=True, no_sync=True),
+    lambda path: ckpt.open(path)._repr_html_(), lambda path: [tensor._repr_html_() for tensor in ckpt.open(path).tensors()[:5]],
+    lambda path: ckpt.verify(path), lambda path: ckpt.scan(path), lambda path: ckpt.why(path), lambda path: ckpt.repair(path),
+    lambda path: ckpt.diff(path, path, quick=True), lambda path: ckpt.convert(path, out, overwrite=True, no_sync=True),
+]
+first = os.path.join(sys.argv[2], "first.pt")
+ckpt.save({"a": 1}, first)
+for call in calls:
+    call(first)  # imports what it needs
+sys.addaudithook(hook)
+done = refused = 0
+files = [os.path.join(sys.argv[1], name) for name in sorted(os.listdir(sys.argv[1]))]
+for path in files[::int(sys.argv[3])]:
+    modules = set(sys.modules)
+    for number, call in enumerate(calls):
+        armed = True
+        try:
+            call(path)
+            done += 1
+        except (ckpt.Error, MemoryError):
+            refused += 1
+        except BaseException as error:
+            armed = False
+            print(path, number, repr(error))
+            traceback.print_exc()
+            sys.exit(1)
+        armed = False
+        if found or set(sys.modules) != modules:
+            print(path, number, found[:5], set(sys.modules) - modules)
+            sys.exit(1)
+print(len(files), done, refused)
+"""
+
+
 def run(folder):
     return subprocess.run([sys.executable, "-X", "faulthandler", "-c", CHILD, str(folder)], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
@@ -67,6 +125,21 @@ def test_hostile_files_run_nothing(tmp_path):
     assert done.returncode == 0, done.stdout[-3000:]
     count, loaded, refused = map(int, done.stdout.split())
     assert count > 100 and loaded > 50 and refused > 50
+
+
+def test_hostile_files_run_nothing_where_they_are_written_again(tmp_path):
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scan"))
+    import hostile
+
+    for name in ("files", "out"):
+        (tmp_path / name).mkdir()
+    hostile.write(str(tmp_path / "files"))
+    step = "1" if os.environ.get("CKPT_TEST_LONG") == "1" else "16"
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", WRITERS, str(tmp_path / "files"), str(tmp_path / "out"), step],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
+    count, written, refused = map(int, done.stdout.split())
+    assert count > 100 and written > 50 and refused > 50
 
 
 def test_the_canary_would_be_seen(tmp_path):
