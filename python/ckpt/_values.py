@@ -67,7 +67,10 @@ def to_numpy(array: Array) -> Any:
 
     info = array.info()
     dtype, same = numpy_dtype(info["reads"], info["itemsize"])
-    values = numpy.empty(info["shape"], dtype)
+    try:
+        values = numpy.empty(info["shape"], dtype)
+    except ValueError as error:  # more dimensions, or items, than numpy can have
+        raise refuse("numpy has no array of this shape: %s" % error) from None
     if info["numel"]:
         read_into(array, values.reshape(-1).view(numpy.uint8), info)
     return values if same else named(values, info["reads"])

@@ -5,6 +5,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+import ckpt
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # Events of Python's audit hooks: whatever is called from a file would have to pass one of them.
@@ -140,6 +144,19 @@ def test_hostile_files_run_nothing_where_they_are_written_again(tmp_path):
     assert done.returncode == 0, done.stdout[-3000:]
     count, written, refused = map(int, done.stdout.split())
     assert count > 100 and written > 50 and refused > 50
+
+
+@pytest.mark.parametrize("shape", [(1 << 62, 4), (1,) * 65])
+def test_shapes_that_numpy_has_no_arrays_of_are_an_error(shape):
+    pytest.importorskip("numpy")
+    from ckpt._values import to_numpy
+
+    class Claims:
+        def info(self):
+            return {"reads": "float32", "itemsize": 4, "shape": shape, "numel": 1}
+
+    with pytest.raises(ckpt.Error, match="numpy has no array of this shape"):
+        to_numpy(Claims())
 
 
 def test_the_canary_would_be_seen(tmp_path):
