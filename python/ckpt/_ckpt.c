@@ -95,7 +95,8 @@ static PyMethodDef functions[] = {
 	{ "why", ckpt_py_why, METH_VARARGS, "why(path, error, threads) -> dict" },
 	{ "scan_report", ckpt_py_scan_report, METH_VARARGS, "scan_report(path, threads, progress) -> dict" },
 	{ "scan", ckpt_py_scan, METH_VARARGS,
-	  "scan(path) -> [(path, verdict, format, [(verdict, kind, record, offset, text)])]" },
+	  "scan(path) -> [(path, verdict, format, findings, globals)]\n\nFindings: [(verdict, kind, "
+	  "record, offset, text)]. Globals: [(name, kind, called, record, offset)]." },
 	{ "scan_refusals", ckpt_py_scan_refusals, METH_VARARGS,
 	  "scan_refusals(path) -> [(name, versions, can_be_allowed, record, offset, text)]\n\nOf "
 	  "torch.load(weights_only=True)." },

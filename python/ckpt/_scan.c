@@ -29,18 +29,13 @@ static PyObject *finding_of(const struct ckpt_scan_finding *finding)
 		ckpt_py_text(finding->text, strlen(finding->text)));
 }
 
-static PyObject *findings_of(const struct ckpt_scan_file *file)
+/* (name, kind, called, record, offset) */
+static PyObject *global_of(const struct ckpt_scan_global *global)
 {
-	PyObject *list = PyList_New(0);
-
-	for (uint64_t i = 0; list && i < file->finding_count; i++) {
-		PyObject *finding = finding_of(&file->findings[i]);
-
-		if (!finding || PyList_Append(list, finding) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(finding);
-	}
-	return list;
+	return Py_BuildValue("(NsNNK)", ckpt_py_text(global->name, strlen(global->name)),
+			     ckpt_scan_kind_name(global->kind), PyBool_FromLong(global->called),
+			     ckpt_py_text(global->where, strlen(global->where)),
+			     (unsigned long long)global->offset);
 }
 
 /* Take OBJECT into LIST. Nothing but memory can be missing. */
@@ -54,16 +49,34 @@ static int keep(PyObject *list, PyObject *object)
 	return rc;
 }
 
+static PyObject *findings_of(const struct ckpt_scan_file *file)
+{
+	PyObject *list = PyList_New(0);
+
+	for (uint64_t i = 0; list && i < file->finding_count; i++)
+		if (keep(list, finding_of(&file->findings[i])) < 0)
+			Py_CLEAR(list);
+	return list;
+}
+
+static PyObject *globals_of(const struct ckpt_scan_file *file)
+{
+	PyObject *list = PyList_New(0);
+
+	for (uint64_t i = 0; list && i < file->global_count; i++)
+		if (keep(list, global_of(&file->globals[i])) < 0)
+			Py_CLEAR(list);
+	return list;
+}
+
 /* Both are called by any thread of the library, one at a time. */
 
 static int add_file(void *ctx, const struct ckpt_scan_file *file)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
-	PyObject *findings = findings_of(file);
-	int rc = keep(ctx, findings ? Py_BuildValue("(NssN)", PyUnicode_DecodeFSDefault(file->path),
-						    ckpt_scan_verdict_name(file->verdict),
-						    file->format, findings)
-				    : NULL);
+	int rc = keep(ctx, Py_BuildValue("(NssNN)", PyUnicode_DecodeFSDefault(file->path),
+					 ckpt_scan_verdict_name(file->verdict), file->format,
+					 findings_of(file), globals_of(file)));
 
 	PyGILState_Release(gil);
 	return rc;
