@@ -18,10 +18,11 @@ import torch
 from . import _ckpt
 from ._checkpoint import _open_model
 from ._errors import Error
+from ._guard import Refused, guard, install_guard
 from ._load import Global, Missing, Opaque
 from ._values import refuse, to_torch
 
-__all__ = ["UnpicklingError", "load"]
+__all__ = ["Refused", "UnpicklingError", "guard", "install_guard", "load"]
 
 # They only keep the storage that they are given; what is in it is read later, all of it at once.
 _KEEPERS = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")

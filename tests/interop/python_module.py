@@ -48,7 +48,12 @@ def judge(command, work, pairs, script):
     """(how many are equal, [what is wrong]), by SCRIPT"""
     with open(os.path.join(work, "pairs.txt"), "w", encoding="utf-8") as stream:
         stream.writelines("%s\t%s\n" % pair for pair in pairs)
-    done = run(command, work, script, "pairs.txt")
+    return judge_of(command, work, script, "pairs.txt")
+
+
+def judge_of(command, work, *arguments):
+    """The same, of a script that judges by itself."""
+    done = run(command, work, *arguments)
     lines = done.stdout.splitlines()
     ends = [line.split("\t") for line in lines if line.startswith("DONE\t")]
     if not ends:
@@ -57,14 +62,38 @@ def judge(command, work, pairs, script):
     return int(ends[0][1]), [line[4:] for line in lines if line.startswith("BAD\t")]
 
 
+def has_none():
+    """True, and it is said: there is no torch, or no module."""
+    if each_torch.has_none():
+        return True
+    if os.path.isdir(os.environ.get("CKPT_PYTHON_MODULE") or ""):
+        return False
+    print("skipped: CKPT_PYTHON_MODULE is no folder, there is no module for other systems")
+    return True
+
+
+def run_each(name, judge):
+    """judge(command, work) -> how many things are right, [what is wrong]; of each torch that can, with the package in WORK."""
+    if has_none():
+        return each_torch.SKIPPED
+    passed, failed = 0, []
+    for command in os.environ["CKPT_PYTHON"].split(";"):
+        with each_torch.folder(name) as work:
+            shutil.copytree(os.environ["CKPT_PYTHON_MODULE"], os.path.join(work, "ckpt"))
+            if run(command, work, "-c", ASK).returncode == 0:
+                right, wrong = judge(command, work)
+                passed += right
+                failed += ["%s: %s" % (command, text) for text in wrong]
+    for text in failed[:60]:
+        print("FAIL " + text)
+    return each_torch.tell(passed, len(failed))
+
+
 def main(name="python", script="python_judge.py", more=lambda command, work: []):
     """Each torch writes files, and each that can judges them by SCRIPT. MORE: pairs beside those."""
-    package = os.environ.get("CKPT_PYTHON_MODULE")
-    if each_torch.has_none():
+    if has_none():
         return each_torch.SKIPPED
-    if not package or not os.path.isdir(package):
-        print("skipped: CKPT_PYTHON_MODULE is no folder, there is no module for other systems")
-        return each_torch.SKIPPED
+    package = os.environ["CKPT_PYTHON_MODULE"]
     commands = os.environ["CKPT_PYTHON"].split(";")
     passed, failed = 0, []
     for command in commands:
