@@ -305,9 +305,9 @@ def _places() -> List[Tuple[Any, str, Callable[[Any], Any]]]:
         import numpy
     except ImportError:
         return places
-    for module in (numpy, getattr(numpy.lib, "npyio", None), getattr(numpy.lib, "_npyio_impl", None)):
-        if hasattr(module, "load"):
-            places.append((module, "load", _numpy_load))
+    for where in (numpy, getattr(numpy.lib, "npyio", None), getattr(numpy.lib, "_npyio_impl", None)):
+        if hasattr(where, "load"):
+            places.append((where, "load", _numpy_load))
     return places
 
 

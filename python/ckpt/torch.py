@@ -22,7 +22,7 @@ from ._guard import Refused, guard, install_guard
 from ._load import Global, Missing, Opaque
 from ._values import refuse, to_torch
 
-__all__ = ["Refused", "UnpicklingError", "guard", "install_guard", "load"]
+__all__ = ["Refused", "UnpicklingError", "guard", "install_guard", "load", "load_broadcast"]
 
 # They only keep the storage that they are given; what is in it is read later, all of it at once.
 _KEEPERS = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")
@@ -101,6 +101,7 @@ class _Storages:
         self._ranges: List[Tuple[int, int, int, Any]] = []
         self._kept: List[Any] = []  # what _ranges are the memory of
         self._types: Dict[int, Any] = {}
+        self.locations: Dict[int, str] = {}  # as the file says, by _cdata
         self._files: Dict[str, Any] = {}
         tls = getattr(torch.serialization, "_serialization_tls", None)
         self._skip = bool(getattr(tls, "skip_data", False))
@@ -115,6 +116,7 @@ class _Storages:
         typed = self._made.get(index)
         if typed is None:
             untyped = self._untyped(index, location, nbytes)
+            self.locations[untyped._cdata] = location
             if self._plain_typed:
                 typed = object.__new__(torch.storage.TypedStorage)
                 typed.dtype, typed._untyped_storage = dtype, untyped
@@ -341,13 +343,12 @@ def _validate_sparse(weights_only: bool) -> None:
         validate()
 
 
-def _build(model: _ckpt.Model, map_location: Any, weights_only: bool, mmap: bool) -> Any:
-    place = _Place(map_location)
-    storages = _Storages(model, place, mmap)
+def _build(model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, read: bool = True) -> Any:
+    """What MODEL holds. Not READ: the bytes that STORAGES.flush() reads are not there yet."""
     hooks = _Hooks(model, storages, place, weights_only)
     tls = getattr(torch.serialization, "_serialization_tls", None)
     if tls is not None:
-        before, tls.map_location = tls.map_location, map_location
+        before, tls.map_location = tls.map_location, place.map_location
     try:
         collects = gc.isenabled()
         gc.disable()  # it would look through all that was made, again and again
@@ -356,7 +357,8 @@ def _build(model: _ckpt.Model, map_location: Any, weights_only: bool, mmap: bool
         finally:
             if collects:
                 gc.enable()
-        storages.flush()
+        if read:
+            storages.flush()
     except BaseException:
         # tensors of a load that failed are nobody's to look at
         torch._utils._sparse_tensors_to_validate.clear()
@@ -438,6 +440,22 @@ def _check_opcodes(f: Any, allowed: Dict[str, Any]) -> None:
         raise _refused("%s%s" % (record + ": " if record else "", text))
 
 
+def _open(f: Any, weights_only: Optional[bool]) -> Tuple[_ckpt.Model, bool]:
+    """The model of F, if it may be loaded; and whether only what torch.load(weights_only=True) allows may be in it."""
+    model = _open_model(f, False)
+    try:
+        if model.file_info()["is_program"]:
+            raise RuntimeError("this is a TorchScript archive: torch.jit.load() runs it, and `ckpt convert` makes a "
+                               "checkpoint of its tensors")
+        strict = weights_only is None or bool(weights_only)
+        if strict and not isinstance(f, (bytes, bytearray, memoryview)):
+            _check_opcodes(f, _allowed())
+    except BaseException:
+        model.close()
+        raise
+    return model, strict
+
+
 def load(f: Any, map_location: Any = None, weights_only: Optional[bool] = True, mmap: Optional[bool] = None) -> Any:
     """What torch.load(f) gives: the same objects, in the same order, sharing the same storages.
 
@@ -455,14 +473,30 @@ def load(f: Any, map_location: Any = None, weights_only: Optional[bool] = True, 
         mmap = _config_mmap()
     if mmap and hasattr(f, "read"):
         raise ValueError("mmap needs a path, not an open file")
-    model = _open_model(f, False)
+    model, strict = _open(f, weights_only)
     try:
-        if model.file_info()["is_program"]:
-            raise RuntimeError("this is a TorchScript archive: torch.jit.load() runs it, and `ckpt convert` makes a "
-                               "checkpoint of its tensors")
-        strict = weights_only is None or bool(weights_only)
-        if strict and not isinstance(f, (bytes, bytearray, memoryview)):
-            _check_opcodes(f, _allowed())
-        return _build(model, map_location, strict, bool(mmap))
+        place = _Place(map_location)
+        return _build(model, _Storages(model, place, bool(mmap)), place, strict)
     finally:
         model.close()
+
+
+def load_broadcast(path: Any, group: Any = None, src: int = 0, device: Any = None, weights_only: Optional[bool] = True,
+                   bucket: int = 64 << 20) -> Any:
+    """load(PATH) on all ranks of a group of torch.distributed, of which one reads the file, once.
+
+    PATH          a file or directory, as load() has it. Only the rank SRC looks at it
+    GROUP         None: the default one, whatever its back end is
+    SRC           which rank reads: its number in the job, as torch.distributed.broadcast() has it
+    DEVICE        where the tensors of this rank go, "cuda:1" say. None: where the file says
+    WEIGHTS_ONLY  as load() has it
+    BUCKET        bytes that are sent at once. Beside the result no rank needs more than two buckets, and memory for what
+                  is not the bytes of tensors
+
+    All ranks have to call it. All return what load() gives, or all raise the same error: that of the first rank that
+    has one (a note says which). A rank that ends early lets the others raise a ckpt.Error with the status "PEER"
+    (a RuntimeError), within the time-out of the group, which is of no use then, as after any collective that failed.
+    """
+    from ._broadcast import load_broadcast
+
+    return load_broadcast(path, group, src, device, weights_only, bucket)

@@ -23,10 +23,10 @@ def run(command, work, *arguments):
                           encoding="utf-8", errors="replace")
 
 
-def write_files(command, work):
-    """What this torch saves below WORK. Returns [(source, reference)], relative to it."""
+def write_files(command, work, which=""):
+    """What this torch saves below WORK, all or WHICH generate.py knows. Returns [(source, reference)], relative to it."""
     os.makedirs(os.path.join(work, "out"))
-    run(command, work, "generate.py", "out", "only-build:")
+    run(command, work, "generate.py", "out", "only-build:" + which)
     files = sorted(glob.glob(os.path.join(work, "out", "a", "*.pt")))
     pairs = [(path, path) for path in files]
     for path in files[::each_torch.STEP]:  # through safetensors, where that can hold it
