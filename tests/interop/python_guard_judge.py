@@ -122,7 +122,7 @@ def check_beginning():
             result, events = listened(lambda: pickle.load(stream))
             expect(isinstance(result, ckpt.torch.Refused) and result.verdict == "dangerous" and not events, "%s, protocol %d: %r", name, protocol, result)
             left = stream.read()
-            expect(left in (evil + b"rest", b"rest"), "%s, protocol %d: %d bytes are left", name, protocol, len(left))
+            expect(left == (b"rest" if name in ("pipe", "gzip") else evil + b"rest"), "%s, protocol %d: %d bytes are left", name, protocol, len(left))
             stream.close()
 
 
@@ -195,8 +195,9 @@ def check_one_reading():
         with open("swapped", "rb", buffering=0) as stream:
             result, events = listened(lambda: pickle.load(stream))
             expect(result == {"a": 1} and not events, "a pickle that changes: %r", result)
-        view = bytearray(good.ljust(len(evil), b"."))
         files = {}
+        text = b"\x80\2X" + (len(evil) - 8).to_bytes(4, "little") + b"a" * (len(evil) - 8) + b"."  # as long as the hostile one
+        view = bytearray(text)
 
         def overwriting(path):
             found = scan(path)
@@ -205,12 +206,7 @@ def check_one_reading():
 
         _ckpt.scan = overwriting
         result, events = listened(lambda: pickle.loads(view))
-        expect(isinstance(result, dict) and not events or isinstance(result, ckpt.torch.Refused), "bytes that change: %r", result)
-        view = bytearray(good)
-        evil = b"cos\nmkdir\n(V%s\ntR." % CANARY.encode()
-        view = bytearray(good + bytes(len(evil)))[:max(len(good), len(evil))]
-        result, events = listened(lambda: pickle.loads(view))
-        expect(not events, "bytes that change: %r", result)
+        expect(result == "a" * (len(evil) - 8) and view == evil and not events, "bytes that change: %r", result)
     finally:
         _ckpt.scan = scan
     for first, then in ((good, evil), (evil, good)):
