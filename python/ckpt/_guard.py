@@ -201,7 +201,7 @@ def _scanned_stream(stream: Any, cut: Optional[Callable[[Any], int]] = None) -> 
             else:
                 length = cut(stream)
                 stream.seek(start)
-                copy.write(stream.read(length))
+                copy.fill(stream, length)
             copy.seal()
             if copy.nbytes:
                 copy.check(name_of(stream))

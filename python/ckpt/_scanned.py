@@ -78,13 +78,14 @@ class Copy:
         while left:
             left = left[os.write(self.number, left):]
 
-    def fill(self, stream: Any) -> None:
-        """With all that STREAM has left."""
-        while True:
-            piece = stream.read(_PIECE)
+    def fill(self, stream: Any, most: Optional[int] = None) -> None:
+        """With what STREAM has left, or MOST bytes of it."""
+        while most is None or most > 0:
+            piece = stream.read(_PIECE if most is None else min(most, _PIECE))
             if not piece:
                 break
             self.write(piece)
+            most = None if most is None else most - len(piece)
 
     def seal(self) -> None:
         fcntl.fcntl(self.number, getattr(fcntl, "F_ADD_SEALS", 1033), _SEALS)

@@ -277,13 +277,24 @@ def check_memory_and_reading():
         expect(read <= (1.01 * usual if rank == 0 else 1 << 20), "rank %d reads %d bytes, load() %d", rank, read, usual)
 
 
+def write_mine():
+    """A file that has something of each kind."""
+    base, parameter = torch.arange(5000.0), torch.nn.Parameter(torch.ones(3, 3))
+    torch.save({"base": base, "view": base[10:40:3], "turned": base[:12].view(3, 4).t(), "again": base, "parameter": parameter, "tied": parameter,
+                "fixed": torch.nn.Parameter(torch.ones(2), requires_grad=False), "grad": torch.ones(2, requires_grad=True), "empty": torch.empty(0),
+                "sparse": torch.eye(3).to_sparse(), "csr": torch.eye(3).to_sparse_csr(), "quantized": torch.quantize_per_tensor(torch.ones(3), 1.0, 0, torch.qint8),
+                "meta": torch.empty(3, device="meta"), "conj": torch.ones(2, dtype=torch.complex64).conj(), "model": torch.nn.Linear(3, 3).state_dict(),
+                "bfloat16": torch.ones(3, dtype=torch.bfloat16), "values": [1, "a", None, (2.5,), {1: True}]}, "mine.pt")
+
+
 def main():
     torch.set_num_threads(1)
+    write_mine()
     with open(sys.argv[1], encoding="utf-8") as stream:
         pairs = [tuple(line.rstrip("\n").split("\t")) for line in stream]
     torch.save({"a": torch.arange(1000.0), "b": [torch.full((n,), n) for n in range(1, 40)], "n": 7, "s": torch.eye(3).to_sparse()}, "good.pt")
     for world, some in ((1, pairs[::9]), (2, pairs), (4, pairs[::9]), (8, pairs[::27])):
-        check_equal(some, world)
+        check_equal([("mine.pt", "mine.pt")] + some, world)
     check_errors(2)
     check_errors(3)
     check_failures(3, 1 if "every-step" in sys.argv else 6)
