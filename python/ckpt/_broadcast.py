@@ -328,9 +328,10 @@ def _make_storages(table: List[Tuple[int, str]], device: Any) -> List[Any]:
     place = _Place(device)
     devices: Dict[str, torch.device] = {}
     for location in {location for _, location in table}:
-        # restoring an empty one says where others go, or why that cannot be
-        stays = place.stays(location) or location == "meta"
-        devices[location] = torch.device(location if location == "meta" else "cpu") if stays else place.restore(torch.UntypedStorage(0), location).device
+        if location == "meta" or place.stays(location):
+            devices[location] = torch.device("meta" if location == "meta" else "cpu")
+        else:  # restoring an empty one says where others go, or why that cannot be
+            devices[location] = place.restore(torch.UntypedStorage(0), location).device
     return [torch.UntypedStorage(nbytes, device=devices[location]) for nbytes, location in table]
 
 
