@@ -20,7 +20,7 @@ import threading
 
 import torch
 
-from ._scanned import Copy, Refused, TakenPickle, check_pickle, cut_pickle, name_of, refused
+from ._scanned import Copy, Refused, TakenPickle, check_pickle, cut_pickle, name_of, refused, whole_pickle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ def _load_taken(stream: Any, load: Callable[[bytes], Any], alone: bool = True) -
     """
     if not (hasattr(stream, "read") and hasattr(stream, "readline")):
         raise TypeError("file must have 'read' and 'readline' attributes")
+    whole = whole_pickle(stream) if alone else None
+    if whole is not None:
+        return load(whole)
     taken = TakenPickle(stream)
     if taken.data:
         try:

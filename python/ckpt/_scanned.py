@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, List, Optional, Tuple
 
 _PIECE = 1 << 20
+_SHORT = 64 << 20
 _SEALS = 1 | 2 | 4 | 8  # F_SEAL_SEAL, _SHRINK, _GROW, _WRITE of <linux/fcntl.h>
 _PLAIN_ANYWHERE = "text"  # plain, as no loader takes it for a program; none loads it, either
 
@@ -230,6 +231,28 @@ def _goes_back(stream: Any) -> bool:
     if isinstance(stream, (io.BufferedReader, io.BufferedRandom)):
         stream = stream.raw
     return type(stream) in (io.BytesIO, io.FileIO) and bool(stream.seekable())
+
+
+def whole_pickle(stream: Any) -> Optional[bytes]:
+    """All of STREAM, if that is one pickle, plain and not too long; else None, and it stands where it was.
+
+    As most files hold one pickle, which the library sees sooner than _end(). Only at the start, so that it is tried once.
+    """
+    if not _goes_back(stream) or stream.tell():
+        return None
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
+    if not 0 < size <= _SHORT:
+        return None
+    try:
+        data = bytes(stream.read(size))
+        check_pickle(data, name_of(stream))
+    except BaseException as error:
+        stream.seek(0)
+        if not isinstance(error, Refused):
+            raise
+        return None
+    return data
 
 
 class TakenPickle:

@@ -72,6 +72,21 @@ def test_what_is_cut_off_or_no_pickle_is_taken_as_it_is():
     assert _scanned.TakenPickle(Dribble(b"B\xff\xff\xff\xffabc")).data == b"B\xff\xff\xff\xffabc"
 
 
+def test_a_whole_pickle_is_taken_at_the_start_alone(tmp_path, monkeypatch):
+    data = pickle.dumps([1, "a"])
+    (tmp_path / "a").write_bytes(data)
+    for buffering in (0, -1):
+        with open(tmp_path / "a", "rb", buffering=buffering) as stream:
+            assert _scanned.whole_pickle(stream) == data and stream.tell() == len(data)
+            assert _scanned.whole_pickle(stream) is None and stream.tell() == len(data)
+    for other in (b"", data + data, data[:-1], b"cos\nsystem\n(Vtrue\ntR.", b"hello"):
+        stream = io.BytesIO(other)
+        assert _scanned.whole_pickle(stream) is None and stream.tell() == 0
+    assert _scanned.whole_pickle(Dribble(data)) is None
+    monkeypatch.setattr(_scanned, "_SHORT", 3)
+    assert _scanned.whole_pickle(io.BytesIO(data)) is None
+
+
 def test_put_back_is_where_it_was(tmp_path):
     (tmp_path / "a").write_bytes(b"head" + pickle.dumps([1]) * 3)
     with open(tmp_path / "a", "rb") as stream:
