@@ -42,10 +42,9 @@ def _refused(text: str) -> UnpicklingError:
 
 def _mapped(module: str, name: str) -> Tuple[str, str]:
     """As Python 3 calls it."""
-    names = torch._utils.NAME_MAPPING
-    if (module, name) in names:
-        return names[(module, name)]
-    return torch._utils.IMPORT_MAPPING.get(module, module), name
+    names: Dict[Tuple[str, str], Tuple[str, str]] = torch._utils.NAME_MAPPING
+    modules: Dict[str, str] = torch._utils.IMPORT_MAPPING
+    return names.get((module, name), (modules.get(module, module), name))
 
 
 def _mapped_name(path: str) -> str:
