@@ -12,6 +12,7 @@
 #include "edit/entries.h"
 #include "model/find.h"
 #include "model/module.h"
+#include "model/optimizers.h"
 #include "model/state_dict.h"
 
 #include <ckpt/edit.h>
@@ -22,6 +23,7 @@
 struct chooser {
 	const struct ckpt_model *model;
 	struct ckpt_state_dict_finder finder;
+	struct ckpt_optimizers optimizers;
 	const struct ckpt_value *best;
 	struct ckpt_buf name; /* of BEST, with a NUL behind */
 	uint64_t best_nbytes, count;
@@ -79,9 +81,11 @@ static int compare_size(struct chooser *c, const struct ckpt_walk_step *step,
 static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct chooser *c = ctx;
-	int rc = 0;
+	int rc = ckpt_optimizers_visit(&c->optimizers, step, err);
 
-	if (step->seen || ckpt_value_is_tensor_object(c->model, step->value) ||
+	if (rc < 0)
+		return rc;
+	if (rc || c->optimizers.is_named || step->seen || ckpt_value_is_tensor_object(c->model, step->value) ||
 	    ckpt_is_optimizer(c->model, step->value))
 		return CKPT_WALK_SKIP;
 	if (ckpt_is_module(c->model, step->value)) {
@@ -100,6 +104,7 @@ static int choose_largest(struct chooser *c, struct ckpt_error *err)
 	if (rc == 0)
 		rc = ckpt_model_walk(c->model, visit_value, c, err);
 	ckpt_state_dict_finder_clear(&c->finder);
+	ckpt_optimizers_clear(&c->optimizers);
 	if (rc == 0 && !c->best && !c->has_module)
 		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "holds no state dict");
 	return rc;

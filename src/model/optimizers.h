@@ -21,10 +21,23 @@
  *  - All of a mapping that has a key as DeepSpeed, Megatron and Apex call what they keep: the
  *    weights in full precision and the optimizer inside (base_optimizer_state,
  *    fp32_flat_groups ...).
+ *  - All of a mapping or list whose key says optimizer (`optimizer`, `optim`, `optimizer_states` ...),
+ *    if there is one of the above in it and nothing that may be the weights of a model: no module, no
+ *    entry called as models are, and no tensor called weight or bias, but for moments by the names of
+ *    weights. So what stands beside an optimizer is found. The same of flat keys with such a part.
  */
 struct ckpt_optimizers {
 	struct ckpt_optimizers_level *levels; /* malloc: mappings around the current value */
 	uint32_t count, cap;
+	uint32_t peeked; /* entries that were looked at ahead of the walk */
+	/*
+	 * Of the value that was visited last, if it belongs to an optimizer: how much of its name is the
+	 * name of the outermost one that its key calls an optimizer, SIZE_MAX: there is none; and whether
+	 * nothing but that says so.
+	 */
+	size_t named_len;
+	bool only_named;
+	bool is_named; /* whether the value that was visited last is such one itself */
 };
 
 void ckpt_optimizers_clear(struct ckpt_optimizers *optimizers);

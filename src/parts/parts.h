@@ -41,6 +41,7 @@ struct ckpt_parts_tensor {
 	uint8_t part;
 	bool is_said;	   /* a TorchScript class says PART */
 	bool is_parameter; /* it, or another name of the same, is a Parameter */
+	bool is_beside;	   /* an optimizer's, but not of its state or groups: it stands beside one */
 };
 
 struct ckpt_parts {

@@ -128,15 +128,18 @@ static const char *find_component(const char *name, const char *word)
 }
 
 /*
- * An optimizer is what has its "state" or "param_groups"; else its tensors stand among others, and the
- * place is a pattern for them, or the list they are in.
+ * An optimizer is what its key calls one, of which NAMED_LEN bytes are the name, or what has its "state" or
+ * "param_groups"; else its tensors stand among others, and the place is a pattern for them, or the list they
+ * are in.
  */
-static int64_t place_of_optimizer(struct ckpt_parts *p, const char *name)
+static int64_t place_of_optimizer(struct ckpt_parts *p, const char *name, size_t named_len)
 {
 	const char *at = find_component(name, "state"), *last = ckpt_parts_last_of(name);
 	size_t len = strlen(last);
 	char pattern[64];
 
+	if (named_len < strlen(name))
+		return find_place(p, name, named_len, CKPT_HOLDS_SOME, CKPT_PART_OPTIMIZER);
 	if (!at)
 		at = find_component(name, "param_groups");
 	if (at)
@@ -249,7 +252,8 @@ static int visit_tensor(struct finder *f, const struct ckpt_walk_step *step, boo
 	t->is_parameter = tensor->is_parameter;
 	if (!of_optimizer)
 		tell_by_class(f, t, tensor->name);
-	place = of_optimizer ? place_of_optimizer(p, tensor->name)
+	t->is_beside = of_optimizer && f->optimizers.only_named;
+	place = of_optimizer ? place_of_optimizer(p, tensor->name, f->optimizers.named_len)
 			     : place_of_tensor(f, step, tensor->name);
 	if (place < 0)
 		return ckpt_fail_nomem(err);

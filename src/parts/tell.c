@@ -319,7 +319,8 @@ static bool list_kept(const struct ckpt_parts *p, struct by_optimizer *o)
 		const struct ckpt_tensor *t = &p->model->tensors[i];
 		const char *last;
 
-		if (p->tensors[i].part != CKPT_PART_OPTIMIZER || strstr(t->name, "param_groups"))
+		if (p->tensors[i].part != CKPT_PART_OPTIMIZER || p->tensors[i].is_beside ||
+		    strstr(t->name, "param_groups"))
 			continue;
 		last = ckpt_parts_last_of(t->name);
 		if (!known && (strncmp(t->name, front, len) || (size_t)(last - t->name) != len))

@@ -137,6 +137,9 @@ def make_trainers(maker):
     maker.add("frozen", {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, ["names"], counts(model, optimizer))
     model = net(extra=True)
     optimizer = train(model, torch.optim.Adam(model.parameters()))
+    others = {"adam": optimizer.state_dict(), "moments": torch.zeros(500), "by_name": {"moments": [torch.zeros(7)]}}
+    with_others = dict(counts(model, optimizer), optimizer=counts(model, optimizer)["optimizer"] + 507)
+    maker.add("beside_extra", {"model": model.state_dict(), "optimizer": others}, ["optimizer"], with_others, large=["large_optimizer"])
     maker.add("object", {"model": model.state_dict(), "optimizer": optimizer}, ["parameters"], counts(model, optimizer))
     one, two = net(extra=True), net()
     first, second = train(one, torch.optim.Adam(one.parameters())), train(two, torch.optim.AdamW(two.parameters()))
