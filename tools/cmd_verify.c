@@ -98,7 +98,10 @@ static void print_counts(const struct ckpt_verify_report *r)
 {
 	char size[16], count[32];
 
-	printf("%s tensor%s", grouped(r->tensors, count), plural(r->tensors));
+	if (!r->tensors && r->findings[CKPT_FINDING_DAMAGE])
+		printf("no tensors can be listed");
+	else
+		printf("%s tensor%s", grouped(r->tensors, count), plural(r->tensors));
 	if (r->verdict == CKPT_VERDICT_COMPLETE && r->files > 1)
 		printf(" fill %s files to their last byte; no checksums", grouped(r->files, count));
 	else if (r->verdict == CKPT_VERDICT_COMPLETE)

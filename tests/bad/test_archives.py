@@ -3,6 +3,7 @@
 
 import io
 import os
+import re
 import struct
 import zipfile
 
@@ -177,9 +178,39 @@ class Refused(files.BadFileTest):
         self.assertIn("is truncated: %d bytes are there, at least " % (len(data) - 1), err)
         self.assertIn("the list of tensors and the first 1 of 1 storages are whole", err)
         data = repacked(zipfile.ZIP_DEFLATED)[:-60]
-        self.assert_refused(data, "is truncated: %d bytes are there, at least 98 are missing; the list of tensors and the "
+        self.assert_refused(data, "is truncated: %d bytes are there, at least 60 are missing; the list of tensors and the "
                                   "first 1 of 1 storages are whole; download or copy it again\n"
                                   "hint: to save what is whole: ckpt repair %s OUT" % (len(data), self.write(data)))
+
+    def test_what_is_missing_of_a_truncated_file_is_never_less(self):
+        """Too much is never said, and all bytes of tensors that are gone are in it, unless records may be compressed."""
+        storages = [(name, 4 * numel) for name, numel in (("0", 700), ("1", 4), ("2", 300), ("3", 1))]
+        root = b"}(" + b"".join(text("w" + name) + tensor(key=name, numel=nbytes // 4, shape=(nbytes // 4,)) for name, nbytes in storages) + b"u"
+        records = [("data.pkl", b"\x80\x02" + root + b"."), ("byteorder", b"little")]
+        records += [("data/" + name, bytes(nbytes)) for name, nbytes in storages] + [("version", b"3\n")]
+        files = {"stored": archive(records)}
+        for what, method in (("stored by Python", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+            out = io.BytesIO()
+            with zipfile.ZipFile(out, "w", method) as new:
+                for name, data in records:
+                    new.writestr("archive/" + name, data)
+            files[what] = out.getvalue()
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "ddp", "ddp_trainer.pt"), "rb") as f:
+            files["of torch"] = f.read()
+        for what, data in files.items():
+            first = data.index(b"archive/data/0" if what != "of torch" else b"ddp_trainer/data/0")
+            for length in sorted({*range(first, len(data) - 1, (len(data) - first) // 25), len(data) - 1, len(data) - 22, len(data) - 23}):
+                with self.subTest(what=what, length=length):
+                    _, _, err = self.ckpt("ls", self.write(data[:length]))
+                    said = re.search(r"at least (\d+) are missing; .* first (\d+) of (\d+) storages", err)
+                    self.assertTrue(said, err)
+                    missing, whole, count = map(int, said.groups())
+                    self.assertLessEqual(missing, len(data) - length)
+                    # an entry of the directory and a header for each, at the least
+                    self.assertGreaterEqual(missing, 1 if whole == count else (count - whole - 1) * 76)
+                    if what.startswith("stored"):
+                        gone = sum(nbytes for _, nbytes in storages[whole + 1:])
+                        self.assertGreaterEqual(missing, gone + count * 46 if whole < count else 1)
 
     def test_a_truncated_pickle_of_any_length_is_found(self):
         for length in (0, 2**20 - 300, 2**20, 5 * 2**20):

@@ -79,6 +79,23 @@ data_of() {
 	[[ ${lines[0]} = "ddp_model.pt: ddp_model/data.pkl: its "* ]]
 }
 
+@test "the verdict on a truncated file counts no tensors, and says how much is gone" {
+	head -c 15000 ddp_trainer.pt >cut.pt
+	ckpt verify cut.pt; want 1 "hint: to save what is whole: ckpt repair cut.pt OUT"
+	[ "${lines[1]}" = "cut.pt: DAMAGED, 1 finding; no tensors can be listed" ]
+	local whole missing
+	whole=$(stat -c %s ddp_trainer.pt)
+	[[ ${lines[0]} =~ "at least "([0-9]+)" are missing; the list of tensors and the first 24 of 38 storages are whole" ]]
+	missing=${BASH_REMATCH[1]}
+	((missing > 3000 && missing <= whole - 15000)) || { echo "$missing of $whole" >&2; return 1; }
+	ckpt repair -n cut.pt
+	[[ ${lines[0]} = *"at least $missing are missing"* ]]
+	ckpt why cut.pt
+	[[ $output = *"at least $missing are missing"* ]]
+	ckpt verify --json cut.pt; want 1
+	[[ $output = *'"tensors":0,'* ]]
+}
+
 @test "a truncated file, and one that is none" {
 	head -c 5000 ddp_model.pt >cut.pt
 	ckpt verify cut.pt; want 1 "hint: to save what is whole: ckpt repair cut.pt OUT"
