@@ -56,7 +56,7 @@ static const struct opt opts[] = {
 	OPT_STR("sort", 0, &sort_by, "KEY",
 		"order changed tensors by change, rms or name; default: change"),
 	OPT_STR("depth", 0, &depth_text, "N",
-		"sum up changed tensors whose names begin with the same N parts"),
+		"sum up changed tensors by N first parts of names, or by 'module'"),
 	OPT_STR("top", 0, &top_text, "N", "print N rows of changed tensors, 0 for all"),
 	OPT_STR("limit", 0, &limit_text, "N",
 		"print at most N rows of each table, 0 for all; default: 25"),
@@ -90,7 +90,8 @@ const struct command cmd_diff = {
 		"the next. NaN equals NaN, and 0 equals -0. A tensor that has the same values\n"
 		"under another name is renamed. What changed in an optimizer is one row behind\n"
 		"the weights (-v lists it); counters, tensors of one integer, come last. Rows of\n"
-		"several tensors, as with --depth, have the figures of all that changed in them.\n\n"
+		"several tensors, as with --depth, have the figures of all that changed in them.\n"
+		"With --depth module they are layers: names without their last part.\n\n"
 		"Exit status: 0 all are the same as A; 1 one is not; 2 diff could not compare\n"
 		"them all.\n",
 	.examples = "  ckpt diff step-1000.pt step-2000.pt\n"
@@ -389,16 +390,15 @@ static int parse_tolerance(struct ckpt_diff_options *o)
 	return EXIT_FINE;
 }
 
-static int parse_count(const char *option, const char *text, uint64_t least, uint64_t *out)
+static int parse_count(const char *option, const char *text, uint64_t *out)
 {
 	char *end = NULL;
 
 	if (!text)
 		return EXIT_FINE;
 	*out = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || *out < least)
-		return wrong_usage(&cmd_diff, "diff: --%s %s: wanted a number%s", option, text,
-				   least ? " from 1 on" : "");
+	if (*text < '0' || *text > '9' || *end)
+		return wrong_usage(&cmd_diff, "diff: --%s %s: wanted a number", option, text);
 	return EXIT_FINE;
 }
 
@@ -423,13 +423,13 @@ static int parse_view(struct diff_view *view)
 	int code;
 
 	view->limit = SHOWN_ROWS;
-	code = parse_count("limit", limit_text, 0, &view->limit);
+	code = parse_count("limit", limit_text, &view->limit);
 	view->top = view->limit;
 	view->top_option = top_text ? "--top" : "--limit";
 	if (code == EXIT_FINE)
-		code = parse_count("top", top_text, 0, &view->top);
-	if (code == EXIT_FINE)
-		code = parse_count("depth", depth_text, 1, &view->depth);
+		code = parse_count("top", top_text, &view->top);
+	if (code == EXIT_FINE && !parse_depth(depth_text, &view->depth))
+		code = wrong_usage(&cmd_diff, "diff: --depth %.40s: wanted a number from 1 on, or 'module'", depth_text);
 	return code == EXIT_FINE ? parse_order(&view->order) : code;
 }
 

@@ -34,7 +34,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("parameters", 0, &of_parameters,
 		 "list only parameters, as 'ckpt info' tells them from buffers and optimizers"),
 	OPT_STR("sort", 0, &sort_by, "KEY", "order by name, size or storage; default: as in the file"),
-	OPT_STR("depth", 0, &depth, "N", "add up tensors whose names begin with the same N parts"),
+	OPT_STR("depth", 0, &depth, "N", "add up tensors by N first parts of their names, or by 'module'"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
 	JOBS_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print no totals"),
@@ -60,8 +60,9 @@ const struct command cmd_ls = {
 		"storage puts the largest storages first, each with all its tensors.\n"
 		"With --depth 2, 'layers.0' stands for all that begins with it, with its tensors,\n"
 		"elements, bytes, and their share of all bytes that are listed. Tied weights count\n"
-		"once in a group, and in every group that they have a name in. With --parameters,\n"
-		"buffers and optimizers are left out.\n"
+		"once in a group, and in every group that they have a name in. With --depth\n"
+		"module, a group is a layer: 'layers.0.weight' and 'layers.0.bias' are of 'layers.0',\n"
+		"'head.weight' is of 'head'. With --parameters, buffers and optimizers are left out.\n"
 		"The first operand is an IN. Others are IN where a file has that name, else a\n"
 		"PATTERN. -m takes a PATTERN for certain. ls prints a line for each of several IN,\n"
 		"and with -m, -l, --sort, --depth or --records what is in them, with the name of IN in\n"
@@ -632,8 +633,8 @@ static int run_ls(int argc, char **argv)
 	if (of_records && (sort_by || long_form || depth || of_parameters))
 		return wrong_usage(&cmd_ls, "ls: --records come in the order of the archive, and have no "
 					    "--long form, no --depth and no --parameters");
-	if (depth && (!parse_size(depth, &depth_parts) || !depth_parts))
-		return wrong_usage(&cmd_ls, "ls: --depth %.40s: wanted a number from 1 on", depth);
+	if (!parse_depth(depth, &depth_parts))
+		return wrong_usage(&cmd_ls, "ls: --depth %.40s: wanted a number from 1 on, or 'module'", depth);
 	if (depth && (long_form || (sort_by && !strcmp(sort_by, "storage"))))
 		return wrong_usage(&cmd_ls, "ls: with --depth there is no --long form, and no order by storage");
 	return run_many(&many, argv + first,

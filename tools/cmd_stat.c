@@ -34,7 +34,7 @@ static const struct opt opts[] = {
 		"order by KEY, such as name or max (see above); default: as in the file"),
 	OPT_STR("at", 0, &at, "NAME", "describe only what stands under NAME, by the names in it"),
 	OPT_STR("depth", 0, &depth, "N",
-		"describe tensors together whose names begin with the same N parts"),
+		"describe tensors together by N first parts of names, or by 'module'"),
 	OPT_STR("quantiles", 0, &quantile_list, "LIST",
 		"print quantiles, such as 0.01,0.5,0.99; reads all about six times more"),
 	OPT_FLAG("check-finite", 0, &check_finite, "exit with 1 if any value is NaN or infinite"),
@@ -64,15 +64,16 @@ const struct command cmd_stat = {
 		"PATTERN works as in 'ckpt ls'. KEY is name, size, min, max, mean, std, norm,\n"
 		"absmax, zeros, nan or inf. The largest comes first; for 'min', the smallest.\n"
 		"With --depth 2, 'layers.0' describes all that begins with it: 'layers.0.weight',\n"
-		"'layers.0.bias', but counters (integers without a dimension). What several\n"
-		"tensors of a group show is in it once. Quantiles are exact: those of\n"
+		"'layers.0.bias', but counters (integers without a dimension). With --depth module, a\n"
+		"group is a layer, however deep: all that has the same name but for the last part.\n"
+		"What several tensors of a group show is in it once. Quantiles are exact: those of\n"
 		"numpy.quantile(), of finite values as float64.\n"
 		"With --check-finite, stat takes several IN and prints one line each, with what is\n"
 		"not finite above it; operands are IN or PATTERN as in 'ckpt ls'.\n" MANY_FILES "\n"
 		"Exit status: 0 fine; 1 if nothing matches, or with --check-finite if any value\n"
 		"is not finite; 2 if IN, or with --check-finite a tensor in it, cannot be read.\n",
 	.examples = "  ckpt stat model.pt\n"
-		    "  ckpt stat --at model --depth 2 --sort norm trainer.pt\n"
+		    "  ckpt stat --at model --depth module --sort norm trainer.pt\n"
 		    "  ckpt stat --hist model.pt 'model.layers.0.*'\n"
 		    "  ckpt stat --quantiles 0.01,0.5,0.99 model.pt\n"
 		    "  ckpt stat -q --check-finite step900.pt && ./train --resume step900.pt\n"
@@ -367,11 +368,6 @@ static bool parse_quantiles(struct ckpt_stat_options *options)
 	}
 }
 
-static bool parse_depth(struct ckpt_stat_options *options)
-{
-	return !depth || (parse_size(depth, &options->depth) && options->depth);
-}
-
 static int run_stat(int argc, char **argv)
 {
 	struct ckpt_stat_options options = CKPT_STAT_OPTIONS_INIT;
@@ -397,8 +393,8 @@ static int run_stat(int argc, char **argv)
 	if (!parse_bins(&options))
 		return wrong_usage(&cmd_stat, "stat: --hist=%.40s: wanted a number from 1 to 4096",
 				   bins);
-	if (!parse_depth(&options))
-		return wrong_usage(&cmd_stat, "stat: --depth %.40s: wanted a number from 1 on",
+	if (!parse_depth(depth, &options.depth))
+		return wrong_usage(&cmd_stat, "stat: --depth %.40s: wanted a number from 1 on, or 'module'",
 				   depth);
 	if (!parse_quantiles(&options))
 		return wrong_usage(

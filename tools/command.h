@@ -195,6 +195,9 @@ int wider(int have, size_t want, int most);
 /* "64K", "1M", "512", powers of 1024; false: it is not a size. */
 bool parse_size(const char *text, uint64_t *out);
 
+/* What is behind --depth: a number from 1 on, or "module"; NULL leaves *OUT alone. False: it is neither. */
+bool parse_depth(const char *text, uint64_t *out);
+
 /* "5GB", "1.5G", "500MB", powers of 1000; false: it is not a size, or it is 0. */
 bool parse_decimal_size(const char *text, uint64_t *out);
 

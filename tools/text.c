@@ -152,6 +152,17 @@ bool parse_size(const char *text, uint64_t *out)
 	return *text >= '0' && *text <= '9' && !end[shift > 0] && n <= (1ull << 60) >> shift;
 }
 
+bool parse_depth(const char *text, uint64_t *out)
+{
+	if (!text)
+		return true;
+	if (!strcmp(text, "module")) {
+		*out = CKPT_DEPTH_MODULE;
+		return true;
+	}
+	return parse_size(text, out) && *out;
+}
+
 /*
  * Like parse_size_to_int() of huggingface_hub, which wants the unit in full: 1.5GB is 1500000000.
  */

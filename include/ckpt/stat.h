@@ -39,7 +39,8 @@ struct ckpt_stat_options {
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
-	uint64_t depth; /* make groups of items by so many first parts of their names; 0: none */
+	/* make groups of items by so many first parts of their names, or CKPT_DEPTH_MODULE; 0: none */
+	uint64_t depth;
 	/*
 	 * Quantiles from 0 to 1, at most 32, of each item, group and total. What has more than 65,536
 	 * values is read about six times more for them, the rest once or twice. NULL: none.

@@ -21,8 +21,10 @@ CKPT_API char *ckpt_escape(char *buf, size_t size, const char *text, size_t len)
 
 /*
  * How many bytes of NAME are its first PARTS parts, which dots separate, without the dot behind
- * them; all, if it has no more. Names are grouped by these.
+ * them; all, if it has no more. Names are grouped by these. CKPT_DEPTH_MODULE: all parts but the last,
+ * which is the module that "layers.0.weight" and "layers.0.bias" are of.
  */
+#define CKPT_DEPTH_MODULE UINT64_MAX
 CKPT_API size_t ckpt_name_front(const char *name, uint64_t parts);
 
 /*

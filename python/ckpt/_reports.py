@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _QUICK, _FINITE, _REQUIRE_CHECKSUMS = 1, 2, 4
 _DIFF_QUICK, _DIFF_READ, _STRICT, _IGNORE_DEVICE, _IGNORE_DTYPE, _TRUST_CHECKSUMS = 1, 2, 4, 8, 16, 32
 _ORDERS = ("change", "rms", "name")
+_DEPTH_MODULE = 2**64 - 1  # CKPT_DEPTH_MODULE of <ckpt/text.h>
 
 
 def verify(path: Any, quick: bool = False, check_finite: bool = False, require_checksums: bool = False,
@@ -95,17 +96,21 @@ def diff(a: Any, b: Any, keep: Names = (), drop: Names = (), quick: bool = False
             one.close()
 
 
-def stat(source: Any, *patterns: str, bins: int = 0, quantiles: Sequence[float] = (), depth: int = 0, threads: int = 0,
+def stat(source: Any, *patterns: str, bins: int = 0, quantiles: Sequence[float] = (), depth: Union[int, str] = 0, threads: int = 0,
          progress: Any = None) -> Report:
     """Statistics of the tensors of SOURCE, a path or an open checkpoint, whose names match one of PATTERNS, or of all.
 
     "tensors" has min, max, mean, std, norm and how many are zero, NaN and infinite of each; "totals" those of all, and of
-    each dtype. BINS: with histograms. QUANTILES: numbers from 0 to 1. DEPTH: "groups" by so many first parts of the names.
+    each dtype. BINS: with histograms. QUANTILES: numbers from 0 to 1. DEPTH: "groups" by so many first parts of the names;
+    "module": by all parts but the last.
     """
+    if isinstance(depth, str) and depth != "module":
+        raise ValueError('depth is a number or "module", not %r' % (depth,))
+    parts = _DEPTH_MODULE if isinstance(depth, str) else depth
     opened: List[Checkpoint] = []
     try:
         with Told(progress) as tell:
-            return _open(source, opened)._model.stat(patterns, bins, quantiles, depth, threads, tell)
+            return _open(source, opened)._model.stat(patterns, bins, quantiles, parts, threads, tell)
     finally:
         for one in opened:
             one.close()

@@ -366,6 +366,8 @@ hint: did you mean 'optimizer'?"
 	[[ ${lines[2]} = "  model.module.head  "* && ${lines[3]} = "  model.module.stem  "* && ${lines[4]} = "  model.module.block  "* ]]
 	[[ "${#lines[@]}" = 7 && ${lines[5]} = "  optimizer.state.* "*" 16 tensors and 8 of one number of the optimizer "* ]]
 	[[ ${lines[2]} = *"  2 of another dtype" && ${lines[5]} = *"  16 of another dtype" ]]
+	ckpt diff --depth module --sort name ddp_trainer.pt b.pt; want 1
+	[[ ${lines[4]} = "  model.module.head "*" 2 tensors "* && ${lines[5]} = "  model.module.stem.0 "*" 1 tensor "* && ${lines[6]} = "  model.module.stem.1 "*" 4 tensors "* ]]
 	"$CKPT" remap -q cpu=cuda:1 ddp_model.pt cuda.pt
 	ckpt diff --depth 1 ddp_model.pt cuda.pt; want 1
 	[[ ${lines[2]} = "  module "*"  12 tensors "*"  12 on another device" && ${lines[3]} = "  (counters) "*"  2 on another device" ]]

@@ -62,9 +62,13 @@ module.head   2 tensors   90 elements     360    9.5%
 	END
 	ckpt ls --depth 1 ddp_model.pt ddp_trainer.pt; want 0
 	[[ ${lines[0]} = "ddp_model.pt: module  14 tensors "* ]]
+	ckpt ls -q --depth module ddp_model.pt; want 0
+	[[ $output = *$'\nmodule.head  '*"2 tensors "* && $output = "module.stem.0 "*"1 tensor "* ]]
+	ckpt ls -q --depth module ddp_trainer.pt optimizer; want 0
+	[[ ${lines[0]} = "optimizer.state.0  3 tensors "* ]]
 	ckpt ls --depth 99 -q ddp_model.pt; want 0
 	[ "${#lines[@]}" = 14 ]
-	for bad in 0 x -1 1x 99999999999999999999; do
+	for bad in 0 x -1 1x modules 99999999999999999999; do
 		ckpt ls --depth $bad ddp_model.pt
 		[ "$status" = 64 ]
 		[[ $stderr = "ckpt: ls: --depth $bad: wanted a number from 1 on"* ]]

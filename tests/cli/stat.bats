@@ -156,10 +156,13 @@ make() {
 	[[ ${lines[1]} =~ ^"module.block.conv.weight "+"float32 "+576\ .*"  1 tensor"$ && "${#lines[@]}" = 18 ]]
 	ckpt stat --depth 1 ddp_trainer.pt 'model.*head*'; want 0
 	[[ ${lines[1]} = "model "*"  2 tensors" && "${#lines[@]}" = 3 ]]
-	for depth in 0 -1 x 1.5; do
+	ckpt stat --depth module --at model ddp_trainer.pt; want 0
+	[[ ${lines[1]} =~ ^"module.stem.0 "+"float32 "+216\ .*"  1 tensor"$ && ${lines[2]} =~ ^"module.stem.1 ".*"  5 tensors"$ ]]
+	[[ $output = *$'\nmodule.head '*"  2 tensors"$'\n'* ]]
+	for depth in 0 -1 x 1.5 modul 18446744073709551615; do
 		ckpt stat --depth=$depth ddp_model.pt
 		[ "$status" = 64 ]
-		[[ $stderr = "ckpt: stat: --depth $depth: wanted a number from 1 on"* ]]
+		[[ $stderr = "ckpt: stat: --depth $depth: wanted a number from 1 on, or 'module'"* ]]
 	done
 	ckpt stat --at modle ddp_trainer.pt
 	want 2 "ckpt: ddp_trainer.pt: nothing is named 'modle'

@@ -304,6 +304,10 @@ bfloat16
 bf16" ]
 	[ "$(words_at 3 edit --cast bfl)" = "words
 bfloat16" ]
+	for command in ls stat diff; do
+		[ "$(words_at 3 $command --depth m)" = "words
+module" ]
+	done
 	[ "$(words_at 4 rename ddp_model.pt --profile 1.)" = "words
 1.6
 1.9

@@ -101,7 +101,7 @@ def test_diff_tells_what_the_command_tells(trainer, tmp_path):
 def test_stat_tells_what_the_command_tells(trainer, tmp_path):
     path = str(tmp_path / "numbers.pt")
     ckpt.save({"a": Floats(1, float("nan"), float("inf"), -3), "b.c": Floats(0, 2), "b.d": Floats(), "n": Floats(float("nan"))}, path)
-    for options, words in (({}, []), ({"bins": 4}, ["--hist=4"]), ({"quantiles": [0, 0.5]}, ["--quantiles", "0,0.5"]), ({"depth": 1}, ["--depth", "1"])):
+    for options, words in (({}, []), ({"bins": 4}, ["--hist=4"]), ({"quantiles": [0, 0.5]}, ["--quantiles", "0,0.5"]), ({"depth": 1}, ["--depth", "1"]), ({"depth": "module"}, ["--depth", "module"])):
         for one in (path, trainer):
             assert as_json(ckpt.stat(one, **options)) == printed("stat", one, *words), options
     report = ckpt.stat(path, "a", "b.*", progress=lambda done, total: None)

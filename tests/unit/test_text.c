@@ -121,10 +121,15 @@ static void names_have_first_parts(void **state)
 	} cases[] = {
 		{ "a.bc.d", 0, "" },	   { "a.bc.d", 1, "a" },
 		{ "a.bc.d", 2, "a.bc" },   { "a.bc.d", 3, "a.bc.d" },
-		{ "a.bc.d", 4, "a.bc.d" }, { "a.bc.d", UINT64_MAX, "a.bc.d" },
+		{ "a.bc.d", 4, "a.bc.d" }, { "a.bc.d", UINT64_MAX - 1, "a.bc.d" },
 		{ "weight", 1, "weight" }, { "", 2, "" },
 		{ "a..b", 2, "a." },	   { ".a", 1, "" },
 		{ "a.", 1, "a" },	   { "a.", 2, "a." },
+		{ "a.bc.d", CKPT_DEPTH_MODULE, "a.bc" },
+		{ "a.bc", CKPT_DEPTH_MODULE, "a" },
+		{ "a", CKPT_DEPTH_MODULE, "a" },
+		{ "", CKPT_DEPTH_MODULE, "" },
+		{ ".a", CKPT_DEPTH_MODULE, "" },
 	};
 
 	(void)state;
