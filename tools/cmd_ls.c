@@ -32,7 +32,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("bytes", 'b', &exact_bytes, "print sizes in bytes, not as 1.5M (powers of 1000)"),
 	OPT_FLAG("records", 0, &of_records, "list the records of the archive, not the tensors"),
 	OPT_FLAG("parameters", 0, &of_parameters,
-		 "list only parameters, as 'ckpt info' tells them from buffers and optimizers"),
+		 "list only parameters, as 'ckpt info' counts them"),
 	OPT_STR("sort", 0, &sort_by, "KEY", "order by name, size or storage; default: as in the file"),
 	OPT_STR("depth", 0, &depth, "N", "add up tensors by N first parts of their names, or by 'module'"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
