@@ -214,16 +214,38 @@ static int exit_code_of(const struct stat_page *page)
 	return page->unreadable ? EXIT_ERROR : EXIT_FINE;
 }
 
+/* ": 'head.bias' at [3]", of the first in the file, whatever the order of the table. */
+static void print_first_not_finite(const struct stat_page *page)
+{
+	const struct stat_row *first = NULL;
+	char name[200], place[1024];
+
+	for (uint64_t i = 0; i < page->count; i++) {
+		const struct stat_row *row = &page->rows[i];
+
+		if ((row->values.nans || row->values.infinities) && (!first || row->number < first->number))
+			first = row;
+	}
+	if (!first)
+		return;
+	printf("%s '%s' at %s", page->not_finite > 1 ? ", the first is" : ":",
+	       ckpt_escape(name, sizeof(name), first->item.name, strlen(first->item.name)),
+	       stat_index_text(first->item.first_not_finite, first->item.looked_ndim, first->item.looked_shape,
+			       place, sizeof(place)));
+}
+
 static void print_verdict(const struct stat_page *page)
 {
 	char count[32];
 
 	if (!check_finite || quiet)
 		return;
-	if (page->not_finite)
-		printf("NOT FINITE: %s tensor%s\n", grouped(page->not_finite, count),
+	if (page->not_finite) {
+		printf("NOT FINITE: %s tensor%s", grouped(page->not_finite, count),
 		       plural(page->not_finite));
-	else if (page->unreadable)
+		print_first_not_finite(page);
+		putchar('\n');
+	} else if (page->unreadable)
 		printf("cannot tell: %s tensor%s cannot be read\n",
 		       grouped(page->unreadable, count), plural(page->unreadable));
 	else

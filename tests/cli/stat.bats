@@ -58,10 +58,21 @@ make() {
 	ckpt stat nan.pt; want 0
 	[[ ${lines[2]} =~ ^"w "+"float32 "+"[2, 3] "+"-2 "+"4 "+"0.75 "+2.165\ +4.583\ +4\ +1\ +1\ +1\ +"the first not finite at [0, 2]"$ ]]
 	ckpt stat --check-finite nan.pt; want 1
-	[ "${lines[4]}" = "NOT FINITE: 1 tensor" ]
+	[ "${lines[4]}" = "NOT FINITE: 1 tensor: 'w' at [0, 2]" ]
 	ckpt stat -q --check-finite nan.pt; want 1
 	[ "${#lines[@]}" = 2 ]
 	[[ ${lines[1]} = "w "* ]]
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import struct
+	from files import *
+	data = struct.pack("<4f", 1, float("inf"), 2, float("nan"))
+	one = lambda name, offset, shape: text(name) + tensor(key="0", numel=4, offset=offset, shape=shape, stride=(1,) * len(shape))
+	open("two.pt", "wb").write(torch_file(pickled(b"}(" + one("b", 1, (3,)) + one("a", 3, ()) + b"u"), data=data))
+	END
+	ckpt stat --check-finite --sort name two.pt; want 1
+	[ "${lines[-1]}" = "NOT FINITE: 2 tensors, the first is 'b' at [0]" ]
+	ckpt stat --check-finite two.pt ddp_model.pt; want 1
+	[[ $output = *"two.pt: NOT FINITE: 2 tensors, the first is 'b' at [0]"* ]]
 	ckpt stat -q --check-finite ddp_model.pt; want 0
 	[ -z "$output" ]
 	ckpt stat --check-finite ddp_model.pt; want 0
