@@ -571,6 +571,21 @@ static int make_clone(struct job *j, const char *path, bool *done, struct ckpt_e
 	return rc;
 }
 
+/* A dry run: would the blocks be shared? A file without a name tells, where there can be one. */
+static bool can_clone(const struct job *j, const char *path)
+{
+	unsigned flags = CKPT_SINK_NO_SYNC | (j->o->flags & CKPT_SAVE_REPLACE ? CKPT_SINK_REPLACE : 0u);
+	struct ckpt_sink *sink;
+	bool cloned = false;
+
+	if (j->o->reflink == CKPT_REFLINK_ALWAYS || ckpt_sink_open(path, 0, 0, flags, ckpt_model_mode(j->model), &sink, NULL) < 0)
+		return true;
+	if (ckpt_sink_clone(sink, j->model->doc->source, &cloned, NULL) < 0)
+		cloned = false;
+	ckpt_sink_discard(sink);
+	return cloned;
+}
+
 int ckpt_torch_zip_save_clone(const struct ckpt_model *model, const char *path,
 			      const struct ckpt_save_options *options,
 			      struct ckpt_save_report *report, bool *done, struct ckpt_error *err)
@@ -583,7 +598,7 @@ int ckpt_torch_zip_save_clone(const struct ckpt_model *model, const char *path,
 	if (rc == 0 && !why && !(options->flags & CKPT_SAVE_DRY_RUN))
 		rc = make_clone(&j, path, done, err);
 	else if (rc == 0 && !why)
-		*done = true; /* as far as one can tell without doing it */
+		*done = can_clone(&j, path);
 	if (rc == 0 && !*done && options->reflink == CKPT_REFLINK_ALWAYS)
 		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "its blocks cannot be shared: %s",
 			       why ? why : "the file system has no reflinks, or OUT is on another");

@@ -155,7 +155,7 @@ static int save(const struct ckpt_model *model, const char *path,
 	if (rc == 0 && !dry)
 		rc = write_folder(&t, path, err);
 	report->nbytes = t.size;
-	report->written = dry ? 0 : t.size;
+	report->written = t.size;
 	report->arrays = t.members.count;
 	report->others = t.members.others;
 	ckpt_numpy_members_clear(&t.members);

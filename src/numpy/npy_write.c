@@ -161,7 +161,7 @@ static int write_npy(const struct ckpt_array *a, struct ckpt_npy *npy, const cha
 	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
 		rc = ckpt_output_write(&output, path, err);
 	report->nbytes = output.size;
-	report->written = options->flags & CKPT_SAVE_DRY_RUN ? 0 : output.size;
+	report->written = output.size;
 	return rc;
 }
 

@@ -181,7 +181,7 @@ static int save(const struct ckpt_model *model, const char *path,
 	if (rc == 0 && !dry)
 		rc = ckpt_output_write(&output, path, err);
 	report->nbytes = z.size;
-	report->written = dry ? 0 : z.size;
+	report->written = z.size;
 	report->arrays = z.members.count;
 	report->others = z.members.others;
 	ckpt_numpy_members_clear(&z.members);

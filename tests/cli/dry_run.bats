@@ -57,6 +57,79 @@ load common.bash
 	[ "$(ls locked)" = ddp_model.pt ]
 }
 
+# How much the last ckpt says that it wrote, or would.
+written() { sed -nE 's/^(.*, )?([0-9.]+[A-Z]?( bytes?)?) (would be written \(dry run\)|written in ).*$/\2/p' <<<"$output"; }
+
+@test "a dry run says how much would be written, in every format: as much as the real run writes" {
+	"$CKPT" convert -q ddp_model.pt a.safetensors
+	"$CKPT" convert -q --shard-size 2KB ddp_model.pt set
+	"$CKPT" convert -q --to torch --shard-size 2KB ddp_model.pt bins
+	"$CKPT" split -q --ranks 2 ddp_trainer.pt dcp
+	"$CKPT" split -q --ranks 2 ddp_model.pt flat
+	"$CKPT" convert -q --to torch-legacy ddp_trainer.pt legacy.pt
+	"$CKPT" select -q --keep model ddp_trainer.pt dead.pt
+	"$CKPT" select -qi --drop '*.bias' dead.pt
+	mkdir -p dcp/sub/empty flat/x
+	head -c 3000 ddp_model.pt >dcp/sub/notes
+	ln -s notes dcp/sub/link
+	ln -s nowhere dcp/broken
+	echo a: 1 >flat/x/config.yaml
+	local in edit dry real count=0
+	while read -r edit; do
+		for in in ddp_model.pt ddp_trainer.pt legacy.pt dead.pt a.safetensors set bins dcp flat; do
+			for out in out.x out.pt out.safetensors dcp/out "-i"; do
+				rm -rf out.x out.pt out.safetensors dcp/out work
+				if [ "$out" = -i ]; then
+					cp -r "$in" work
+					set -- $edit -i work
+				else
+					set -- $edit "$in" "$out"
+				fi
+				ckpt "$1" -n "${@:2}"
+				[ "$status" = 0 ] || continue # refused: the real run is asked elsewhere
+				dry=$(written)
+				[ ! -e "$out" ] || { echo "$*: $out is there" >&2; return 1; }
+				ckpt "$@"
+				real=$(written)
+				[ "$status" = 0 ] && [ "$dry" = "$real" ] || { echo "$*: $dry, then $status $output $stderr" >&2; return 1; }
+				if [ -n "$real" ]; then count=$((count + 1)); fi
+			done
+		done
+	done <<-'END'
+		select --drop *.bias
+		select --drop *.exp_avg
+		select --drop epoch
+		select --drop epoch --hard-link
+		cast bf16
+		add-module
+		strip-module
+		strip-module --hard-link
+		strip-module --reflink=auto
+		remap --all cuda:1
+		compact --if-present
+		extract model
+		edit --strip-module --cast bf16
+		edit --set epoch=4
+		sanitize --if-present
+		convert
+		convert --to npz
+		convert --to npy
+		convert --drop-others --shard-size 2KB
+		split --ranks 3
+		reshard --ranks 3
+		merge
+		reindex
+		reindex --hard-link
+	END
+	[ "$count" -gt 150 ]
+	for in in flat dcp set; do
+		ckpt select -n --drop '*.bias' "$in"
+		[[ $(written) =~ ^[1-9] ]]
+	done
+	ckpt select -n --hard-link --drop '*.bias' flat # the index alone
+	[[ $(written) =~ ^[1-9] ]]
+}
+
 @test "without -n, and with a name too few, it is wrong usage still" {
 	ckpt strip-module ddp_model.pt; [ "$status" = 64 ]
 	ckpt strip-module -n; [ "$status" = 64 ]

@@ -112,6 +112,11 @@ static int copy_file(struct ckpt_dcp_copier *s, const char *from, const char *to
 	if (rc < 0)
 		return rc;
 	size = ckpt_source_size(source);
+	if (s->dry) {
+		s->written += size;
+		ckpt_source_unref(source);
+		return 0;
+	}
 	rc = ckpt_sink_open(to, size, 0, ckpt_set_sink_flags(s->o->flags), ckpt_source_mode(source),
 			    &sink, s->err);
 	if (rc < 0) {
@@ -145,10 +150,10 @@ int ckpt_dcp_copy_data_file(struct ckpt_dcp_copier *s, const char *name)
 
 	if (rc == 0)
 		rc = ckpt_path_join(s->to, name, &to, s->err);
-	if (rc == 0)
+	if (rc == 0 && !s->dry)
 		rc = make_folders(s, from, to);
 	if (rc == 0 && s->o->flags & CKPT_SAVE_HARD_LINK)
-		rc = linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) < 0
+		rc = !s->dry && linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) < 0
 			     ? ckpt_error_at(s->err, ckpt_fail_errno(s->err, "cannot be linked to"),
 					     from, NULL, CKPT_NO_OFFSET)
 			     : 0;
@@ -220,7 +225,7 @@ static bool is_output(const struct ckpt_dcp_copier *s, const char *name)
 
 	if (!s->output_inside || ckpt_path_join(s->from, name, &path, NULL) < 0)
 		return false;
-	is = ckpt_is_below(path, s->to) || ckpt_is_below(path, ckpt_folder_path(s->folder));
+	is = ckpt_is_below(path, s->to) || (s->folder && ckpt_is_below(path, ckpt_folder_path(s->folder)));
 	free(path);
 	return is;
 }
@@ -241,6 +246,8 @@ static int copy_other(void *ctx, const struct ckpt_tree_entry *entry)
 		return 0;
 	if (S_ISREG(st.st_mode))
 		return ckpt_dcp_copy_data_file(s, entry->path);
+	if (s->dry && (is_folder || is_link))
+		return 0;
 	/* the slash at its end makes a folder without files, too */
 	if (asprintf(&from, "%s/%s%s", s->from, entry->path, is_folder ? "/" : "") < 0)
 		return ckpt_fail_nomem(s->err);

@@ -14,7 +14,7 @@
  */
 struct ckpt_dcp_copier {
 	const char *from, *to;
-	/* being made; TO is its path for now; NULL: edited where it is */
+	/* being made; TO is its path for now; NULL: edited where it is, or a dry run */
 	struct ckpt_folder *folder;
 	const struct ckpt_strmap *data_files; /* names that the index mentions: no others */
 	const struct ckpt_save_options *o;
@@ -22,6 +22,7 @@ struct ckpt_dcp_copier {
 	uint64_t done, total, written; /* bytes; DONE and TOTAL for the progress */
 	bool reflinked;
 	bool output_inside; /* TO lies in FROM */
+	bool dry;	    /* write nothing, and count in WRITTEN what would be; TO need not be there */
 };
 
 /* The file NAME, which may have folders in front. */

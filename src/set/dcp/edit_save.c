@@ -7,6 +7,8 @@
  * replaced in one step, and before that the directory is as it was, but for one data file that no
  * index names. If that step fails, the new file is removed again, unless the new index is already
  * there. Values in it are written before the input is looked at for changes.
+ *
+ * A dry run goes the same way, and only counts: `b.dry`.
  */
 #include "base/paths.h"
 #include "set/dcp/copy_files.h"
@@ -70,8 +72,14 @@ static int write_values(struct dcp_saver *s)
 	struct ckpt_sink *sink = NULL;
 	uint64_t size = 0;
 	char *path;
-	int rc = ckpt_path_join(s->b.to, s->new_file, &path, s->b.err);
+	int rc;
 
+	if (s->b.dry) {
+		rc = ckpt_dcp_edit_write_values(&s->edit, NULL, &size, s->b.err);
+		s->b.written += size;
+		return rc;
+	}
+	rc = ckpt_path_join(s->b.to, s->new_file, &path, s->b.err);
 	if (rc == 0)
 		rc = ckpt_sink_open(path, 0, 0, ckpt_set_sink_flags(s->b.o->flags),
 				    ckpt_model_mode(s->edit.model), &sink, s->b.err);
@@ -96,7 +104,7 @@ static int write_index(struct dcp_saver *s, unsigned flags)
 
 	if (rc == 0)
 		rc = ckpt_path_join(s->b.to, ".metadata", &path, s->b.err);
-	if (rc == 0)
+	if (rc == 0 && !s->b.dry)
 		rc = ckpt_set_write_file(s->b.folder, path, &index, flags,
 					 ckpt_source_mode(s->edit.model->doc->source), s->b.err);
 	s->b.written += index.len;
@@ -195,10 +203,13 @@ int ckpt_dcp_save_edited(const struct ckpt_model *model, const char *path,
 	rc = plan(&s, model);
 	rc = ckpt_error_at(err, rc, s.dcp->path, NULL, CKPT_NO_OFFSET);
 	anew = s.edit.new_data;
-	if (rc == 0 && !anew && !(options->flags & CKPT_SAVE_DRY_RUN))
+	s.b.dry = options->flags & CKPT_SAVE_DRY_RUN;
+	s.b.to = path;
+	if (rc == 0 && !anew && s.b.dry)
+		rc = ckpt_error_at(err, write_all(&s), s.dcp->path, NULL, CKPT_NO_OFFSET);
+	else if (rc == 0 && !anew)
 		rc = save_folder(&s, path);
-	report->nbytes = options->flags & CKPT_SAVE_DRY_RUN ? s.b.total : s.b.written;
-	report->written = s.b.written;
+	report->nbytes = report->written = s.b.written;
 	report->reflinked = s.b.reflinked;
 	ckpt_dcp_edit_clear(&s.edit);
 	return rc == 0 && anew ? split_anew(model, path, options, report, err) : rc;
@@ -248,7 +259,7 @@ static int replace_index(struct dcp_saver *s)
 		rc = ckpt_model_check_unchanged(s->edit.model, s->b.err);
 	if (rc == 0)
 		rc = write_index(s, CKPT_SINK_REPLACE);
-	if (rc < 0 && s->edit.rewrite_count)
+	if (rc < 0 && s->edit.rewrite_count && !s->b.dry)
 		drop_values(s);
 	return rc;
 }
@@ -267,7 +278,8 @@ int ckpt_dcp_save_in_place(const struct ckpt_model *model, const struct ckpt_sav
 	if (rc == 0 && s.edit.new_data)
 		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			       "tensors would change, which means new data files: name an output");
-	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
+	s.b.dry = options->flags & CKPT_SAVE_DRY_RUN;
+	if (rc == 0)
 		rc = replace_index(&s);
 	report->nbytes = s.b.total;
 	report->written = s.b.written;

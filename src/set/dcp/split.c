@@ -281,10 +281,13 @@ static int write_others(struct dcp_splitter *s, uint64_t *total)
 {
 	int rc;
 
-	if (!s->folder || !s->others.from)
+	if (!s->others.from)
 		return 0;
-	s->others.folder = s->folder;
-	s->others.to = ckpt_folder_temp_path(s->folder);
+	s->others.dry = !s->folder;
+	if (s->folder) {
+		s->others.folder = s->folder;
+		s->others.to = ckpt_folder_temp_path(s->folder);
+	}
 	s->others.done = s->others.total = s->done;
 	rc = ckpt_dcp_copy_others(&s->others);
 	*total += s->others.written;
@@ -324,7 +327,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 				  .o = options,
 				  .mode = ckpt_model_mode(model),
 				  .err = err,
-				  .others = { .o = options, .err = err } };
+				  .others = { .to = path, .o = options, .err = err } };
 	const struct ckpt_dcp *dcp =
 		model->doc->format == &ckpt_format_dcp ? ckpt_dcp_of(model) : NULL;
 	const struct ckpt_folder_own own = { dcp ? ckpt_dcp_is_copied : ckpt_dcp_is_own,
