@@ -130,20 +130,18 @@ class _Meeting:
 
 def _packed(error: BaseException) -> bytes:
     """ERROR for other processes; what cannot be sent, and what is no Exception, is told in words."""
-    with unguarded():
-        if isinstance(error, Exception):
-            try:
-                data = pickle.dumps(error)
-                if str(pickle.loads(data)) == str(error):
-                    return data
-            except Exception:
-                pass
-        return pickle.dumps(_peer_error("%s: %s" % (type(error).__name__, error)))
+    if isinstance(error, Exception):
+        try:
+            data = pickle.dumps(error)
+            if str(unguarded(pickle.loads, data)) == str(error):
+                return data
+        except Exception:
+            pass
+    return pickle.dumps(_peer_error("%s: %s" % (type(error).__name__, error)))
 
 
 def _unpacked(data: bytes) -> BaseException:
-    with unguarded():
-        error = pickle.loads(data)
+    error = unguarded(pickle.loads, data)
     return error if isinstance(error, BaseException) else _peer_error("a rank failed")
 
 
@@ -202,8 +200,8 @@ class _Pickler(pickle.Pickler):
 def _unpickled(objects: bytes, storages: List[Any]) -> Any:
     _receiving.storages, _receiving.made = storages, {}
     try:
-        with unguarded():
-            return pickle.Unpickler(io.BytesIO(objects)).load()
+        unpickler = unguarded(pickle.Unpickler, io.BytesIO(objects))
+        return unguarded(unpickler.load)
     finally:
         del _receiving.storages, _receiving.made
 
@@ -399,7 +397,6 @@ def _receive(meeting: _Meeting, device: Any) -> Any:
 
 
 def _prepared(description: bytes, device: Any, carrying: torch.device) -> Tuple[bytes, List[Any], _Bytes]:
-    with unguarded():
-        objects, table, bucket = pickle.loads(description)
+    objects, table, bucket = unguarded(pickle.loads, description)
     storages = _make_storages(table, device)
     return objects, storages, _Bytes(storages, carrying, bucket)

@@ -200,9 +200,15 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         return checkpoint_html(self)
 
 
+def _shown(text: str) -> str:
+    """TEXT of a file, as a terminal may get it: on one line, and without characters that it would act on."""
+    return text if text.isprintable() else "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode("ascii") for c in text)
+
+
 def _tree_line(checkpoint: Checkpoint, row: Any, numbers: Dict[str, int]) -> str:
     name, depth, kind, type_name, text, count, mapping, seen, _ = row
-    label = "  " * depth + (name or "(all)")
+    label, type_name, text = "  " * depth + _shown(name or "(all)"), _shown(type_name or ""), _shown(text or "")
     if kind == 0 and name in numbers:
         return "%s: %s" % (label, Tensor(checkpoint, numbers[name])._brief())
     if kind == 1:

@@ -2,7 +2,8 @@
 """ckpt.torch.guard(): loaders of torch, pickle and numpy load nothing but what the scan calls plain.
 
 What must stay true: a loader gets the bytes that were scanned and no others (_scanned.py). What a loader calls on its
-way, other loaders among it, is not scanned a second time; functions of the caller that it calls are not on its way.
+way, other loaders among it, is not scanned a second time; functions of the program that run meanwhile (map_location,
+handlers of signals, finalizers) are not on its way. The stack tells which it is, so that nothing has to be put back.
 Each time the loaders are replaced, the functions in their place are new ones: somebody else may have put a function of
 his own around those of before, and then calls of both end in the same one.
 """
@@ -15,6 +16,7 @@ import functools
 import io
 import os
 import pickle
+import sys
 import tempfile
 import threading
 
@@ -32,36 +34,45 @@ _lock = threading.RLock()
 _guards = 0
 _installed = False
 _replaced: List[Tuple[Any, str, Any, Any]] = []  # (where, name, before, in its place)
-_thread = threading.local()
+# What is between a loader and the loaders that it calls.
+_LOADERS = frozenset(("torch", "numpy", "pickle", "zipfile", "tarfile", "contextlib", "functools"))
+_OWN = frozenset((__name__, __package__ + "._scanned"))
 
 
-@contextlib.contextmanager
-def _inside(value: bool = True) -> Iterator[None]:
-    """Calls of this thread come from a loader whose bytes are scanned (VALUE), or from elsewhere."""
-    before = getattr(_thread, "inside", False)
-    _thread.inside = value
-    try:
-        yield
-    finally:
-        _thread.inside = before
+def _scanned_load(function: Any, *args: Any, **options: Any) -> Any:
+    """FUNCTION loads bytes that were scanned: what calls a loader from in here need not be."""
+    return function(*args, **options)
+
+
+def unguarded(function: Any, *args: Any, **options: Any) -> Any:
+    """FUNCTION loads what the package itself made."""
+    return function(*args, **options)
 
 
 def _is_idle() -> bool:
-    return not _guards or getattr(_thread, "inside", False)
-
-
-def unguarded() -> Any:
-    """A context in which this thread's loads are not scanned: for what the package itself made."""
-    return _inside()
+    """Is there no guard, or do a loader's own functions, and no others, lie between here and a load of scanned bytes?"""
+    if not _guards:
+        return True
+    frame = sys._getframe(1)
+    while frame is not None:
+        code, module = frame.f_code, frame.f_globals.get("__name__")
+        if code is _scanned_load.__code__ or code is unguarded.__code__:
+            return True
+        if code is _outside_code or not (module in _OWN or (isinstance(module, str) and module.split(".")[0] in _LOADERS)):
+            return False
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 def _outside(function: Any) -> Any:
-    """A function of the caller's, called by a loader: what it loads in turn is scanned."""
+    """A function of the caller's, called by a loader: what it loads in turn is scanned, though it be one of C."""
     @functools.wraps(function, updated=())
     def call(*args: Any, **options: Any) -> Any:
-        with _inside(False):
-            return function(*args, **options)
+        return function(*args, **options)
     return call
+
+
+_outside_code = _outside(len).__code__
 
 
 # ---- pickle ----
@@ -131,6 +142,9 @@ class _Scanning:
 
 
 def _unpickler_in_c(original: Any) -> Any:
+    if issubclass(original, _Scanning):  # made of one of ours, which goes on scanning
+        return original
+
     class Unpickler(_Scanning, original):  # type: ignore[misc]
         def __init__(self, file: Any, **options: Any) -> None:
             idle = _is_idle()
@@ -154,6 +168,9 @@ def _unpickler_in_c(original: Any) -> Any:
 
 
 def _unpickler_in_python(original: Any) -> Any:
+    if issubclass(original, _Scanning):
+        return original
+
     class Unpickler(_Scanning, original):  # type: ignore[misc]
         def __init__(self, file: Any, **options: Any) -> None:
             self._ckpt_stream, self._ckpt_options = None if _is_idle() else file, options
@@ -238,11 +255,11 @@ def _torch_load(original: Any) -> Any:
         if callable(map_location) and not isinstance(map_location, torch.device):
             map_location = _outside(map_location)
         if isinstance(f, (str, os.PathLike)):
-            with _scanned_path(f) as copy, _path_of(copy, f) as path, _inside():
-                return original(path, map_location, *args, **options)
+            with _scanned_path(f) as copy, _path_of(copy, f) as path:
+                return _scanned_load(original, path, map_location, *args, **options)
         torch.serialization._check_seekable(f)
-        with _scanned_stream(f) as private, _inside():
-            return original(private, map_location, *args, **options)
+        with _scanned_stream(f) as private:
+            return _scanned_load(original, private, map_location, *args, **options)
     return load
 
 
@@ -281,15 +298,14 @@ def _numpy_load(original: Any) -> Any:
         if _is_idle() or not allow_pickle:  # without pickles it makes numbers of whatever it reads
             return original(file, mmap_mode, allow_pickle, *args, **options)
         if hasattr(file, "read"):
-            with _scanned_stream(file, _array_length) as private, _inside():
-                return original(private, mmap_mode, True, *args, **options)
+            with _scanned_stream(file, _array_length) as private:
+                return _scanned_load(original, private, mmap_mode, True, *args, **options)
         with _scanned_path(file) as copy:
             with copy.stream(True) as stream:
                 is_array = stream.read(6) == b"\x93NUMPY"
             if mmap_mode and is_array:  # a map of the file itself: there are no objects in it
                 return original(file, mmap_mode, False, *args, **options)
-            with _inside():
-                return original(copy.path, None, True, *args, **options)
+            return _scanned_load(original, copy.path, None, True, *args, **options)
     return load
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from html import escape
 
+from ._checkpoint import _shown
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable, List, Sequence
@@ -19,7 +21,7 @@ def _cell(value: Any) -> str:
     text = str(value)
     if len(text) > MOST_TEXT:
         text = text[:MOST_TEXT] + "..."
-    return escape("".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode("ascii") for c in text))
+    return escape(_shown(text))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -22,6 +22,8 @@ def write(model: _ckpt.Model, target: Any, progress: Any = None, **options: Any)
 
 
 def _write_stream(model: _ckpt.Model, target: Any, tell: Any, options: Dict[str, Any]) -> Dict[str, Any]:
+    import errno
+    import io
     import tempfile
 
     with tempfile.TemporaryFile() as stream:
@@ -33,4 +35,9 @@ def _write_stream(model: _ckpt.Model, target: Any, tell: Any, options: Dict[str,
             if not piece:
                 return report
             while piece:
-                piece = piece[target.write(piece) or len(piece):]
+                taken = target.write(piece)
+                if taken is None and not isinstance(target, io.RawIOBase):
+                    taken = len(piece)  # as objects of one's own, which take all, often say
+                if not taken or not 0 < taken <= len(piece):
+                    raise BlockingIOError(errno.EAGAIN, "the file took only a part of the checkpoint")
+                piece = piece[taken:]

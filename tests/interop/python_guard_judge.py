@@ -12,9 +12,11 @@ import gzip
 import io
 import os
 import pickle
+import signal
 import sys
 import threading
 import traceback
+import types
 import warnings
 
 warnings.simplefilter("ignore")
@@ -345,6 +347,50 @@ def check_callbacks():
 
     torch.load("good.pt", map_location=place)
     expect(seen and all(isinstance(one, ckpt.torch.Refused) for one in seen), "map_location: %r", seen)
+    class Places(dict):
+        def get(self, key, default=None):
+            seen.append(caught(lambda: pickle.loads(evil)))
+            return default
+
+    class Finding(pickle.Unpickler):
+        def find_class(self, module, name):
+            seen.append(caught(lambda: pickle.loads(evil)))
+            return super().find_class(module, name)
+
+    class Freed:
+        def __del__(self):
+            seen.append(caught(lambda: pickle.loads(evil)))
+
+    def of_package(storage, location):
+        if programs:
+            programs.pop()()
+
+    module = types.ModuleType("finding")
+    module.Unpickler, module.load = Finding, pickle.load
+    programs = []
+    torch.serialization.register_package(1, lambda storage: None, of_package)
+    kept = [Freed()]
+    ways = {
+        "a dict": lambda: torch.load("good.pt", map_location=Places()),
+        "pickle_module": lambda: torch.load("good.pt", weights_only=False, pickle_module=module),
+        "a package's function": lambda: (programs.append(lambda: seen.append(caught(lambda: pickle.loads(evil)))), torch.load("good.pt")),
+        "a finalizer": lambda: (programs.append(kept.clear), torch.load("good.pt")),
+        "a signal": lambda: (programs.append(lambda: signal.raise_signal(signal.SIGUSR1)), torch.load("good.pt")),
+    }
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(caught(lambda: pickle.loads(evil))))
+    for name, way in ways.items():
+        seen.clear()
+        caught(way)
+        expect(seen and all(isinstance(one, ckpt.torch.Refused) for one in seen), "%s: %r", name, seen)
+    signal.signal(signal.SIGUSR1, before)
+
+    def interrupted(storage, location):
+        raise KeyboardInterrupt
+
+    try:
+        torch.load("good.pt", map_location=interrupted)
+    except KeyboardInterrupt as error:  # its frames are alive
+        expect(isinstance(caught(lambda: pickle.loads(evil)), ckpt.torch.Refused), "a load that was interrupted: %r", error)
     expect(torch.equal(torch.load("good.pt", map_location=torch.device("cpu"))["a"], torch.arange(3)), "map_location as a device")
 
 

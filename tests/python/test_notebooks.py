@@ -87,3 +87,10 @@ def test_bars_move_to_their_end(call, tmp_path):
     assert all(one.n == one.total and one.closed and one.unit == "B" for one in Bar.made)
     with pytest.raises(TypeError, match="progress"):
         call(path, 7)
+
+
+def test_the_tree_has_a_line_for_each_value_whatever_names_say(tmp_path):
+    ckpt.save({"a\nb\x1b[31m\u202e": 1, "c": "d\ne"}, tmp_path / "x.pt")
+    with ckpt.open(tmp_path / "x.pt") as f:
+        tree = f.tree()
+    assert len(tree.split("\n")) == 3 and all(line.isprintable() for line in tree.split("\n"))

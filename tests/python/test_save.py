@@ -230,6 +230,35 @@ def test_open_files_get_all_of_it_or_nothing(tmp_path):
     assert stream.getvalue() == b""
 
 
+@pytest.mark.parametrize("taken", [0, -1, None, 1 << 40])
+def test_a_file_that_takes_a_part_is_an_error(taken):
+    class Pipe(io.RawIOBase):
+        def writable(self):
+            return True
+
+        def write(self, piece):
+            return taken
+
+    with pytest.raises(BlockingIOError):
+        ckpt.save({"a": [1]}, Pipe())
+
+
+def test_a_file_may_take_small_pieces_or_say_nothing_of_them():
+    class File:
+        def __init__(self, says):
+            self.says, self.data = says, b""
+
+        def write(self, piece):
+            piece = piece[:100] if self.says else piece
+            self.data += piece
+            return len(piece) if self.says else None
+
+    for says in (True, False):
+        file = File(says)
+        ckpt.save({"a": [1]}, file)
+        assert ckpt.load(file.data) == {"a": [1]}
+
+
 def test_what_progress_raises_ends_it(tmp_path):
     numpy = pytest.importorskip("numpy")
     seen = []
