@@ -60,7 +60,7 @@ evil='\x80\x02cposix\nsystem\nq\x00X\x04\x00\x00\x00trueq\x01\x85q\x02Rq\x03.'
 	count = 20000
 	open("folder/a.zip", "wb").write(ends(header(b"", 65535) * count + bytes(65535), [entry(b"a", 0, 30 * i) for i in range(count)]))
 	# a little that unpacks to much, but not to so much more that it is passed over: each record has a time of its own
-	count = 250000
+	count = 60000
 	def dated(record, at, i):
 	    return record[:at] + (i * 40503 & 0xFFFF).to_bytes(2, "little") + record[at + 2:]
 	inner = ends(b"".join(dated(header(b"x", 1), 10, i) for i in range(count)), [dated(entry(b"x", 0, 31 * i), 12, i) for i in range(count)])

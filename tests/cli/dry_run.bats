@@ -74,10 +74,13 @@ written() { sed -nE 's/^(.*, )?([0-9.]+[A-Z]?( bytes?)?) (would be written \(dry
 	ln -s notes dcp/sub/link
 	ln -s nowhere dcp/broken
 	echo a: 1 >flat/x/config.yaml
-	local in edit dry real count=0
+	local in edit dry real count=0 turn=0 each=1
+	[ "${CKPT_SANITIZED:-0}" = 0 ] || each=5 # a command takes five times as long
 	while read -r edit; do
 		for in in ddp_model.pt ddp_trainer.pt legacy.pt dead.pt a.safetensors set bins dcp flat; do
 			for out in out.x out.pt out.safetensors dcp/out "-i"; do
+				turn=$((turn + 1))
+				[ $((turn % each)) = 0 ] || continue
 				rm -rf out.x out.pt out.safetensors dcp/out work
 				if [ "$out" = -i ]; then
 					cp -r "$in" work
@@ -121,7 +124,7 @@ written() { sed -nE 's/^(.*, )?([0-9.]+[A-Z]?( bytes?)?) (would be written \(dry
 		reindex
 		reindex --hard-link
 	END
-	[ "$count" -gt 150 ]
+	[ "$count" -gt $((150 / each)) ]
 	for in in flat dcp set; do
 		ckpt select -n --drop '*.bias' "$in"
 		[[ $(written) =~ ^[1-9] ]]
