@@ -93,12 +93,14 @@ uint8_t *ckpt_loose_zip_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loos
 			      uint64_t most, uint64_t *len, uint32_t *crc32)
 {
 	struct output o = { .zip = zip, .most = most };
-	uint8_t *blocks = malloc(2 * BLOCK);
+	/* Not more than a record needs: a file may have very many small ones. */
+	size_t in = e->csize < BLOCK ? (size_t)e->csize + 1 : BLOCK;
+	uint8_t *blocks = malloc(in + (e->method == DEFLATED ? BLOCK : 0));
 	bool ok;
 
 	zip->s->no_memory |= !blocks;
 	ok = blocks &&
-	     (e->method == DEFLATED ? unpack_record(&o, e, blocks, blocks + BLOCK) : copy_stored(&o, e, blocks));
+	     (e->method == DEFLATED ? unpack_record(&o, e, blocks, blocks + in) : copy_stored(&o, e, blocks));
 	free(blocks);
 	if (ok && !o.kept.data)
 		ckpt_buf_grow(&o.kept, 1);
