@@ -479,6 +479,13 @@ const struct ckpt_node *ckpt_build_parameter(struct ckpt_builder *b, const struc
 	return made(b, ckpt_maker_parameter(&b->maker, value_of(tensor), requires_grad));
 }
 
+bool ckpt_build_has_bytes_of(struct ckpt_builder *b, const struct ckpt_model *model)
+{
+	if (b && model)
+		b->doc->withheld |= 0777 & ~ckpt_model_mode(model);
+	return b && model;
+}
+
 int ckpt_builder_finish(struct ckpt_builder *b, const struct ckpt_node *root,
 			struct ckpt_model **out, struct ckpt_error *err)
 {

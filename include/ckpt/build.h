@@ -107,6 +107,12 @@ CKPT_API const struct ckpt_node *ckpt_build_storage_from(struct ckpt_builder *b,
 							 const char *device,
 							 const struct ckpt_reader_options *reader);
 
+/*
+ * What is made has bytes of MODEL: a new file of it gets no wider mode than an edit of MODEL would,
+ * so that nobody can read there what he cannot read here. False if an argument is NULL.
+ */
+CKPT_API bool ckpt_build_has_bytes_of(struct ckpt_builder *b, const struct ckpt_model *model);
+
 /* How a tensor lies in its storage, in items. */
 struct ckpt_tensor_view {
 	size_t size;

@@ -119,6 +119,7 @@ PyObject *ckpt_py_builder_storage_from(PyObject *object, PyObject *args)
 	reader.close = close_foreign;
 	reader.ctx = f;
 	reader.nbytes = info.nbytes;
+	ckpt_build_has_bytes_of(self->b, model);
 	node = ckpt_build_storage_from(self->b, info.dtype, info.device, &reader);
 	return ckpt_py_builder_add(self, node, false);
 }

@@ -95,7 +95,7 @@ static unsigned mode_of_directory(const struct ckpt_model *model)
 /* Who may not enter the directory may not read its files. */
 unsigned ckpt_model_mode(const struct ckpt_model *model)
 {
-	unsigned enter = mode_of_directory(model) & 0111, mode = 0700 | enter * 7;
+	unsigned enter = mode_of_directory(model) & 0111, mode = (0700 | enter * 7) & ~model->doc->withheld;
 
 	ckpt_model_each_file(model, limit_mode, &mode);
 	return mode;

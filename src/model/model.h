@@ -141,6 +141,7 @@ struct ckpt_document {
 	/* If tensors are FOLDED: read the file again, without folding. */
 	int (*read_whole)(struct ckpt_source *source, struct ckpt_model **out,
 			  struct ckpt_error *err);
+	unsigned withheld; /* bits that the mode of no new file of it has; see ckpt_build_has_bytes_of() */
 	bool big_endian; /* numbers in the records, which STORAGE_BYTES gives as they are */
 	/* How to get the bytes of a storage from the file. */
 	int (*storage_bytes)(struct ckpt_document *doc, const struct ckpt_storage *storage,

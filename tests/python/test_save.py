@@ -115,6 +115,20 @@ def test_what_is_loaded_of_any_format_can_be_saved(kind, trainer, tmp_path):
     assert ckpt.diff(source, tmp_path / "new.pt", strict=kind == "torch")["verdict"] == "same"
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+def test_who_cannot_read_a_file_cannot_read_what_is_made_of_it(model, tmp_path, mode):
+    os.chmod(model, mode)
+    before = os.umask(0o022)
+    try:
+        ckpt.save({"old": list(ckpt.load(model, only="a").values())}, tmp_path / "new.pt")
+        (tmp_path / "old.pt").write_bytes(b"")
+        os.chmod(tmp_path / "old.pt", 0o644)
+        ckpt.save(ckpt.load(model), tmp_path / "old.pt")
+    finally:
+        os.umask(before)
+    assert [os.stat(tmp_path / name).st_mode & 0o777 for name in ("new.pt", "old.pt")] == [mode, mode]
+
+
 def test_a_file_can_take_the_place_of_what_it_is_made_of(model):
     state = ckpt.load(model)
     state["epoch"] = 8
