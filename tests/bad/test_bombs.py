@@ -6,7 +6,7 @@ from files import tensor, text, torch_file
 
 
 class Bombs(files.BadFileTest):
-    """Two seconds and 512 MiB, with an answer."""
+    """An answer, within the limits of files.py."""
 
     def answer(self, data, commands=("ls", "info")):
         path = self.write(torch_file(data))
@@ -54,8 +54,9 @@ class Bombs(files.BadFileTest):
             code, _, err = self.ckpt(*command)
             self.assertEqual((code, err), (0, ""))
 
-    def test_one_tensor_under_a_million_names(self):
-        data = b"\x80\x02" + tensor() + b"q\0" + b"0]q\1(" + b"h\0" * 10**6 + b"e."
+    def test_one_tensor_under_very_many_names(self):
+        names = 10**5 if files.SANITIZED else 10**6
+        data = b"\x80\x02" + tensor() + b"q\0" + b"0]q\1(" + b"h\0" * names + b"e."
         self.answer(data)
 
     def test_keys_that_are_all_the_same(self):

@@ -31,6 +31,12 @@ teardown() {
 # ckpt ARGUMENTS...: $status, $output (stdout) and $stderr
 ckpt() { run --separate-stderr "$CKPT" "$@"; }
 
+# bounded SECONDS COMMAND...: within that much time of a processor, however many others want it; else it is killed
+bounded() (
+	ulimit -t "$1"
+	exec "${@:2}"
+)
+
 # want STATUS STDERR: what the last ckpt has to have said, to the letter. Without STDERR: nothing, but for the note that OUT is
 # no plain model yet, which many commands on these files print, and which plain_model.bats holds to the letter.
 want() {

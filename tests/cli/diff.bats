@@ -234,8 +234,8 @@ hint: did you mean 'optimizer'?"
 	    for name in old.namelist():
 	        new.writestr(name, old.read(name))
 	END
-	run --separate-stderr timeout 60 "$CKPT" diff --read deflated.pt ddp_trainer.pt deflated.pt; want 0
-	run --separate-stderr timeout 60 "$CKPT" diff --trust-checksums deflated.pt ddp_trainer.pt; want 0
+	run --separate-stderr bounded 60 "$CKPT" diff --read deflated.pt ddp_trainer.pt deflated.pt; want 0
+	run --separate-stderr bounded 60 "$CKPT" diff --trust-checksums deflated.pt ddp_trainer.pt; want 0
 	[[ $output = *" by checksum"* ]]
 }
 

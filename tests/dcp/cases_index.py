@@ -3,14 +3,14 @@
 
 import json
 import os
+import resource
 import struct
-import time
 import zlib
 
 from dcp_build import (Call, Dialect, Directory, Global, Object, Tensor, chunked, numbered, tensor_item)
-from harness import case, require, rounds, run
+from harness import SANITIZED, case, require, rounds, run
 
-SECONDS = 25
+SECONDS = 25  # of a processor
 
 
 def sample(path):
@@ -178,10 +178,12 @@ def listing(t):
 # ---- large ones ----
 
 def timed(*arguments):
-    before = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     status, out, err = run(*arguments)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     require(status == 0, "ended with %d: %s" % (status, err.strip()[:300]))
-    require(time.monotonic() - before < SECONDS, "took %.0f s" % (time.monotonic() - before))
+    require(took < SECONDS, "took %.0f s" % took)
     return out
 
 
@@ -225,7 +227,7 @@ class Many:
 @case(5, 45)
 def many_tensors(t):
     """As many tensors of one chunk: frames, memo slots above 65,535; only the index is read for a list."""
-    count = rounds(70000, 100000)
+    count = rounds(20000 if SANITIZED else 70000, 100000)
     many = Many(t.path(), count, 1)
     many.write_index()
     size = os.path.getsize(many.directory.path + "/.metadata")
@@ -244,7 +246,7 @@ def many_tensors(t):
 @case(5)
 def many_chunks(t):
     """One tensor of 10^5 chunks: the work grows with their number, not with its square."""
-    many = Many(t.path(), 1, 100000)
+    many = Many(t.path(), 1, 20000 if SANITIZED else 100000)
     many.write_index()
     t.check("ls", timed, "ls", many.directory.path)
     many.write_data()

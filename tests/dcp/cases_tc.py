@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from cases_hostile import calls, untouched
 from dcp_build import Call, Global, Tensor, numbered, pickled
-from harness import case, require, run
+from harness import case, require, rounds, run
 from tc_build import (R, S, Checkpoint, Mesh, View, boxes, described, device_mesh, dtensor, local_of, mesh_layout,
                       numbered_ranks, spec, torch_save)
 
@@ -538,11 +538,11 @@ def tc_damage(t):
     """Metadata that were cut or changed at any place: any answer in proper form."""
     checkpoint = small(t.path()).write()
     body = pickle.dumps(checkpoint.data)
-    for end in range(0, len(body), 7):
+    for end in range(0, len(body), rounds(29, 7)):
         checkpoint.write_metadata(body[:end])
         t.refuses("cut at %d" % end, "ls", checkpoint.path)
     source = random.Random(42)
-    for number in range(150):
+    for number in range(rounds(40, 150)):
         changed = bytearray(body)
         for _ in range(source.randint(1, 4)):
             changed[source.randrange(len(changed))] = source.randrange(256)
