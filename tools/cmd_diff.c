@@ -13,6 +13,7 @@
 #include "diff.h"
 #include "edit.h"
 #include "json.h"
+#include "parameters.h"
 #include "terminal.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@
 #include <sys/stat.h>
 
 static bool quick, metadata_only, read_all, trust, strict, ignore_device, ignore_dtype,
-	strip_module;
+	strip_module, of_parameters;
 static const char *json, *at, *at_a, *at_b, *tolerance, *atol_text, *rtol_text, *limit_text,
 	*top_text, *depth_text, *sort_by;
 static struct str_list renames, keep, drop;
@@ -39,6 +40,8 @@ static const struct opt opts[] = {
 		 "take 'module.' off the keys of all files first"),
 	OPT_LIST("keep", 0, &keep, "PATTERN", "compare only entries that match; may be repeated"),
 	OPT_LIST("drop", 0, &drop, "PATTERN", "leave out entries that match; may be repeated"),
+	OPT_FLAG("parameters", 0, &of_parameters,
+		 "compare only parameters, as 'ckpt info' counts them"),
 	OPT_STR("tolerance", 0, &tolerance, "ABS[,REL]",
 		"count |a - b| <= ABS + REL * |b| as equal; default: 0,0"),
 	OPT_STR("atol", 0, &atol_text, "ABS", "set ABS alone, as in torch.allclose()"),
@@ -91,11 +94,13 @@ const struct command cmd_diff = {
 		"under another name is renamed. What changed in an optimizer is one row behind\n"
 		"the weights (-v lists it); counters, tensors of one integer, come last. Rows of\n"
 		"several tensors, as with --depth, have the figures of all that changed in them.\n"
-		"With --depth module they are layers: names without their last part.\n\n"
+		"With --depth module they are layers: names without their last part. With\n"
+		"--parameters, buffers, optimizers and all other values are not compared; what is a\n"
+		"parameter in one of the files is one in the other.\n\n"
 		"Exit status: 0 all are the same as A; 1 one is not; 2 diff could not compare\n"
 		"them all.\n",
 	.examples = "  ckpt diff step-1000.pt step-2000.pt\n"
-		    "  ckpt diff --depth 3 --sort rms --top 10 step-1000.pt step-2000.pt\n"
+		    "  ckpt diff --parameters --depth module --sort rms --top 10 step-1000.pt step-2000.pt\n"
 		    "  ckpt diff rank*.pt\n"
 		    "  ckpt diff --strip-module --at model ddp.pt single.pt\n"
 		    "  ckpt diff --tolerance 1e-6,1e-3 --ignore-dtype model.pt model-bf16.pt\n",
@@ -307,10 +312,31 @@ static int worse_code(int a, int b)
 	return a > b ? a : b;
 }
 
+/* Those of both together, so that a tensor is compared even where only one of the files tells that it is one. */
+static int take_parameters(const struct ckpt_model *a, const struct ckpt_model *b, const struct diff_names *paths,
+			   struct ckpt_diff_options *options, struct parameter_names *names,
+			   struct ckpt_error *err)
+{
+	int rc = parameter_names_add(names, a, err);
+
+	if (rc == 0)
+		rc = parameter_names_add(names, b, err);
+	options->takes = takes_parameter;
+	options->takes_ctx = names;
+	if (rc == 0 && !names->count) {
+		rc = err->status = CKPT_E_NOTFOUND;
+		snprintf(err->path, sizeof(err->path), "%s", paths->a);
+		snprintf(err->text, sizeof(err->text), "%s", NO_PARAMETER);
+	}
+	return rc;
+}
+
 static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 		   const struct diff_names *names, const struct ckpt_diff_options *options,
 		   struct diff_json *document, const struct diff_view *view, bool *stop)
 {
+	struct parameter_names parameters = { 0 };
+	struct ckpt_diff_options own = *options;
 	struct ckpt_diff_report report = CKPT_DIFF_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct diff_text *text = document->out || quiet ? NULL : diff_text_new(names, view);
@@ -321,7 +347,9 @@ static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 		complain("out of memory");
 		return EXIT_ERROR;
 	}
-	rc = ckpt_diff(a, b, options,
+	rc = of_parameters ? take_parameters(a, b, names, &own, &parameters, &err) : 0;
+	if (rc == 0)
+		rc = ckpt_diff(a, b, &own,
 		       document->out ? diff_json_add
 		       : text	     ? diff_text_add
 				     : NULL,
@@ -334,6 +362,7 @@ static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 		 !diff_text_print(text, &report, options->flags & CKPT_DIFF_QUICK))
 		rc = CKPT_E_NOMEM;
 	diff_text_free(text);
+	parameter_names_clear(&parameters);
 	if (rc == CKPT_E_NOMEM && !err.status) /* for the rows */
 		complain("out of memory");
 	if (rc < 0)

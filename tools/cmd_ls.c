@@ -12,6 +12,7 @@
 #include "json.h"
 #include "many_files.h"
 #include "name_groups.h"
+#include "parameters.h"
 #include "records.h"
 #include "terminal.h"
 
@@ -606,7 +607,7 @@ static int list_file(const char *path, void *ctx)
 		}
 		code = EXIT_NO;
 	} else if (code == EXIT_FINE && of_parameters && !l.count) {
-		complain("%s: nothing in it is known to be a parameter", path);
+		complain("%s: " NO_PARAMETER, path);
 		code = EXIT_NO;
 	} else if (code == EXIT_FINE) {
 		code = json ? print_json(&l) : print_table(&l);

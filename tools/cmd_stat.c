@@ -10,6 +10,7 @@
 #include "edit.h"
 #include "json.h"
 #include "many_files.h"
+#include "parameters.h"
 #include "stat.h"
 
 #include <inttypes.h>
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool check_finite;
+static bool check_finite, of_parameters;
 static const char *sort_by, *bins, *json, *at, *depth, *quantile_list;
 static struct str_list patterns;
 
@@ -30,6 +31,8 @@ static const struct opt opts[] = {
 		 "take only what matches; all operands are then files; may be repeated"),
 	OPT_OPTIONAL("hist", &bins, "BINS",
 		     "draw histograms, reading all twice; default: as many bins as fit"),
+	OPT_FLAG("parameters", 0, &of_parameters,
+		 "describe only parameters, as 'ckpt info' counts them"),
 	OPT_STR("sort", 0, &sort_by, "KEY",
 		"order by KEY, such as name or max (see above); default: as in the file"),
 	OPT_STR("at", 0, &at, "NAME", "describe only what stands under NAME, by the names in it"),
@@ -67,13 +70,14 @@ const struct command cmd_stat = {
 		"'layers.0.bias', but counters (integers without a dimension). With --depth module, a\n"
 		"group is a layer, however deep: all that has the same name but for the last part.\n"
 		"What several tensors of a group show is in it once. Quantiles are exact: those of\n"
-		"numpy.quantile(), of finite values as float64.\n"
+		"numpy.quantile(), of finite values as float64. With --parameters, buffers (such as\n"
+		"num_batches_tracked), optimizers and arrays are left out.\n"
 		"With --check-finite, stat takes several IN and prints one line each, with what is\n"
 		"not finite above it; operands are IN or PATTERN as in 'ckpt ls'.\n" MANY_FILES "\n"
 		"Exit status: 0 fine; 1 if nothing matches, or with --check-finite if any value\n"
 		"is not finite; 2 if IN, or with --check-finite a tensor in it, cannot be read.\n",
 	.examples = "  ckpt stat model.pt\n"
-		    "  ckpt stat --at model --depth module --sort norm trainer.pt\n"
+		    "  ckpt stat --parameters --depth module --sort norm trainer.pt\n"
 		    "  ckpt stat --hist model.pt 'model.layers.0.*'\n"
 		    "  ckpt stat --quantiles 0.01,0.5,0.99 model.pt\n"
 		    "  ckpt stat -q --check-finite step900.pt && ./train --resume step900.pt\n"
@@ -303,11 +307,20 @@ static bool take_part(struct ckpt_model **model, const char *path, int *code)
 	return false;
 }
 
+static int take_parameters(const struct ckpt_model *model, struct ckpt_stat_options *options,
+			   struct parameter_names *names, struct ckpt_error *err)
+{
+	options->takes = takes_parameter;
+	options->takes_ctx = names;
+	return parameter_names_add(names, model, err);
+}
+
 static int print_statistics(const char *path, struct ckpt_stat_options *options, FILE *out)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
-	struct ckpt_stat *stat;
+	struct ckpt_stat *stat = NULL;
+	struct parameter_names parameters = { 0 };
 	int code = EXIT_FINE, rc;
 
 	if (!open_model(path, &model, &code)) {
@@ -316,12 +329,19 @@ static int print_statistics(const char *path, struct ckpt_stat_options *options,
 	}
 	if (at && !take_part(&model, path, &code))
 		return code;
-	rc = ckpt_stat_new(model, options, &stat, &err);
+	rc = of_parameters ? take_parameters(model, options, &parameters, &err) : 0;
+	if (rc == 0)
+		rc = ckpt_stat_new(model, options, &stat, &err);
 	end_progress();
 	if (rc < 0) {
 		code = fail(&err);
+	} else if (of_parameters && !parameters.count) {
+		complain("%s: " NO_PARAMETER, path);
+		if (one_of_many)
+			one_of_many->word = NO_MATCH;
+		code = EXIT_NO;
 	} else if (!ckpt_stat_count(stat) && options->pattern_count) {
-		complain("%s: no tensor matches", path);
+		complain("%s: no %s matches", path, of_parameters ? "parameter" : "tensor");
 		for (size_t i = 0; i < options->pattern_count; i++) {
 			hint_json(json, options->patterns[i]);
 			hint_no_file(options->patterns[i]);
@@ -333,6 +353,7 @@ static int print_statistics(const char *path, struct ckpt_stat_options *options,
 		code = print_page(stat, options, out);
 	}
 	ckpt_stat_free(stat);
+	parameter_names_clear(&parameters);
 	ckpt_close(model);
 	return code;
 }

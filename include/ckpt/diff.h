@@ -67,6 +67,12 @@ struct ckpt_diff_options {
 	void *reads_ctx;
 	uint32_t order; /* enum ckpt_diff_order */
 	uint8_t reserved[4];
+	/*
+	 * Only tensors that ckpt_tensor_get() calls NAME for which this is true are compared, and no other values: with
+	 * ckpt_parts_of(), the parameters. It is called for those of A and of B. NULL: all.
+	 */
+	bool (*takes)(void *ctx, const char *name);
+	void *takes_ctx;
 };
 #define CKPT_DIFF_OPTIONS_INIT \
 	{ \

@@ -47,6 +47,12 @@ struct ckpt_stat_options {
 	 */
 	const double *quantiles;
 	size_t quantile_count;
+	/*
+	 * Only tensors that ckpt_tensor_get() calls NAME for which this is true are described, and no arrays: with
+	 * ckpt_parts_of(), the parameters. NULL: all.
+	 */
+	bool (*takes)(void *ctx, const char *name);
+	void *takes_ctx;
 };
 #define CKPT_STAT_OPTIONS_INIT \
 	{ \

@@ -226,9 +226,13 @@ static int list_entries(struct ckpt_differ *d, const struct ckpt_model *a,
 	if (rc == 0)
 		rc = ckpt_patterns_init(&drop, o->drop, o->drop_count, err);
 	if (rc == 0)
-		rc = ckpt_entries_init(&d->c.a, a, &keep, &drop, err);
+		rc = ckpt_entries_init(&d->c.a, a, err);
 	if (rc == 0)
-		rc = ckpt_entries_init(&d->c.b, b, &keep, &drop, err);
+		rc = ckpt_entries_filter(&d->c.a, o, &keep, &drop, err);
+	if (rc == 0)
+		rc = ckpt_entries_init(&d->c.b, b, err);
+	if (rc == 0)
+		rc = ckpt_entries_filter(&d->c.b, o, &keep, &drop, err);
 	if (rc == 0) {
 		d->report.unmatched = ckpt_patterns_unmatched(&keep);
 		if (!d->report.unmatched)

@@ -251,16 +251,38 @@ static int is_wanted(const char *name, struct ckpt_patterns *keep, struct ckpt_p
 	return rc;
 }
 
-static int filter(struct ckpt_entries *e, struct ckpt_patterns *keep, struct ckpt_patterns *drop,
-		  struct ckpt_error *err)
+/*
+ * What is compared by the entries below it (IS_WHOLE) is taken with these, or it would be the same whatever it
+ * holds. WHOLE: the last one that was taken; its entries follow it.
+ */
+static bool is_taken(const struct ckpt_entry *e, const struct ckpt_diff_options *o, const struct ckpt_entry *whole)
 {
+	if (!o->takes)
+		return true;
+	if (whole->name_len && e->name_len > whole->name_len && e->name[whole->name_len] == '.' &&
+	    !memcmp(e->name, whole->name, whole->name_len))
+		return true;
+	return e->kind == CKPT_ENTRY_TENSOR && o->takes(o->takes_ctx, e->t->name ? e->t->name : e->name);
+}
+
+int ckpt_entries_filter(struct ckpt_entries *e, const struct ckpt_diff_options *options,
+			struct ckpt_patterns *keep, struct ckpt_patterns *drop, struct ckpt_error *err)
+{
+	struct ckpt_entry whole = { 0 };
 	uint32_t kept = 0;
 
+	if (!options->takes && !keep->count && !drop->count)
+		return 0;
 	for (uint32_t i = 0; i < e->count; i++) {
-		int rc = is_wanted(e->items[i].name, keep, drop, err);
+		int rc;
 
+		if (!is_taken(&e->items[i], options, &whole))
+			continue;
+		if (e->items[i].is_whole)
+			whole = e->items[i];
+		rc = is_wanted(e->items[i].name, keep, drop, err);
 		if (rc < 0)
-			return rc;
+			return ckpt_error_at(err, rc, ckpt_document_path(e->model->doc), NULL, CKPT_NO_OFFSET);
 		if (rc > 0)
 			e->items[kept++] = e->items[i];
 	}
@@ -287,7 +309,6 @@ static int by_name(const void *a, const void *b)
 }
 
 int ckpt_entries_init(struct ckpt_entries *e, const struct ckpt_model *model,
-		      struct ckpt_patterns *keep, struct ckpt_patterns *drop,
 		      struct ckpt_error *err)
 {
 	struct lister l = { .e = e };
@@ -301,8 +322,6 @@ int ckpt_entries_init(struct ckpt_entries *e, const struct ckpt_model *model,
 	else
 		rc = ckpt_model_walk(model, visit_value, &l, err);
 	leave_containers(&l, 0);
-	if (rc == 0 && (keep->count || drop->count))
-		rc = filter(e, keep, drop, err);
 	free(l.ranges);
 	free(l.containers);
 	ckpt_optimizers_clear(&l.optimizers);

@@ -5,6 +5,8 @@
 #include "model/model.h"
 #include "model/patterns.h"
 
+#include <ckpt/diff.h>
+
 /*
  * All that a checkpoint holds, by name. What is referred to from several places is under each of
  * its names, so that it can be compared with a checkpoint where these are different things.
@@ -39,13 +41,13 @@ struct ckpt_entries {
 	uint32_t count, cap;
 };
 
-/*
- * List them in the order of the file; names match KEEP, if it has any, and not DROP. To be cleared
- * in any case.
- */
+/* List them in the order of the file. To be cleared in any case. */
 int ckpt_entries_init(struct ckpt_entries *entries, const struct ckpt_model *model,
-		      struct ckpt_patterns *keep, struct ckpt_patterns *drop,
 		      struct ckpt_error *err);
+/* Leave those that OPTIONS->takes takes and whose names match KEEP, if it has any, and not DROP. Before they are sorted. */
+int ckpt_entries_filter(struct ckpt_entries *entries, const struct ckpt_diff_options *options,
+			struct ckpt_patterns *keep, struct ckpt_patterns *drop,
+			struct ckpt_error *err);
 /* Sort by name, then by way, then by number. */
 void ckpt_entries_sort(struct ckpt_entries *entries);
 void ckpt_entries_clear(struct ckpt_entries *entries);

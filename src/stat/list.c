@@ -39,6 +39,7 @@ static struct ckpt_stat_job *new_job(struct ckpt_stat *s)
 
 static int list_tensors(struct listing *l, struct ckpt_error *err)
 {
+	const struct ckpt_stat_options *o = &l->stat->options;
 	const struct ckpt_model *model = l->stat->model;
 
 	for (uint64_t i = 0; i < ckpt_tensor_count(model); i++) {
@@ -47,6 +48,8 @@ static int list_tensors(struct listing *l, struct ckpt_error *err)
 		int rc;
 
 		ckpt_tensor_get(model, i, &info);
+		if (o->takes && !o->takes(o->takes_ctx, info.name))
+			continue;
 		rc = wants(l, info.name, err);
 		if (rc < 0)
 			return rc;
@@ -122,7 +125,7 @@ int ckpt_stat_list(struct ckpt_stat *s, struct ckpt_error *err)
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = list_tensors(&l, err);
-	if (rc == 0)
+	if (rc == 0 && !s->options.takes)
 		rc = ckpt_model_walk(s->model, visit, &l, err);
 	ckpt_patterns_clear(&l.patterns);
 	return rc;

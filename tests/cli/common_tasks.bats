@@ -46,13 +46,15 @@ do_task() {
 	"$CKPT" ls back.pt | grep -q '^module\.'
 	do_task "Count parameters" 's/IN/ddp_trainer.pt/'
 	do_task "Largest norms" 's/IN/ddp_model.pt/'
+	do_task "Is anything NaN" 's/IN/ddp_model.pt/'
 	"$CKPT" edit -q ddp_trainer.pt later.pt --set epoch=9
+	"$CKPT" cast -q bf16 ddp_trainer.pt trained.pt
 	do_task "The mean" 's/A B OUT/ddp_trainer.pt later.pt mean.pt/'
 	"$CKPT" diff -q ddp_trainer.pt mean.pt --at model
 	task "What training"
 	ckpt ${commands#ckpt } # of files A and B that are not there
 	[ "$status" = 2 ]
-	eval "run \"\$CKPT\" $(sed 's/A B/ddp_trainer.pt later.pt/; s/^ckpt //' <<<"$commands")"
+	eval "run \"\$CKPT\" $(sed 's/A B/ddp_trainer.pt trained.pt/; s/^ckpt //' <<<"$commands")"
 	[ "$status" = 1 ] # they differ
 	head -c 15000 ddp_trainer.pt >half.pt
 	task "Is a download"

@@ -411,3 +411,21 @@ hint: did you mean 'optimizer'?"
 	ckpt diff a.pt b.pt; want 1
 	[ "${lines[-1]}" = "b.pt is not the same as a.pt: 14 tensors only in b.pt; 1 other value is the same" ] || { echo "${lines[-1]}" >&2; return 1; }
 }
+
+@test "--parameters compares neither buffers nor the optimizer nor other values" {
+	"$CKPT" edit -q ddp_trainer.pt later.pt --set epoch=9 --set optimizer.param_groups.0.lr=1
+	"$CKPT" rename -q -e 's/running_mean/running_avg/' later.pt moved.pt
+	ckpt diff --parameters ddp_trainer.pt moved.pt
+	want 0; [ "$output" = "moved.pt is the same as ddp_trainer.pt: 8 tensors" ]
+	"$CKPT" cast -q --all bf16 ddp_trainer.pt cast.pt
+	ckpt diff --parameters --depth module --sort rms --json ddp_trainer.pt cast.pt
+	[ "$status" = 1 ]
+	jq -e '.inputs[0] | .tensors.changed == 8 and (.blocks | length == 5)' <<<"$output"
+	# the model alone has no optimizer that tells: what one of both knows counts for both
+	ckpt diff --parameters --at-b model ddp_model.pt ddp_trainer.pt; want 0
+	ckpt diff --parameters --at optimizer ddp_trainer.pt cast.pt
+	want 2 "ckpt: ddp_trainer.pt: nothing in it is known to be a parameter"
+	ckpt diff --parameters --at optimizer --json ddp_trainer.pt cast.pt
+	[ "$status" = 2 ]
+	jq -e '.inputs[0].error' <<<"$output"
+}

@@ -261,3 +261,18 @@ hint: did you mean 'model'?"
 	assert a == flat and b == flat and c == [1, 2.5, 5] and none == [None] * 3, document["groups"]
 	END
 }
+
+@test "--parameters leaves out buffers, optimizers and arrays" {
+	ckpt stat --parameters --sort norm ddp_trainer.pt; want 0
+	[ "${lines[1]%% *}" = model.module.stem.1.weight ]
+	[[ ${lines[-1]} = "8 tensors  "*" 914 values "* ]]
+	[[ $output != *num_batches* && $output != *running* && $output != *optimizer* ]]
+	diff <("$CKPT" ls --parameters --json ddp_trainer.pt | jq '[.tensors[].name]') \
+		<("$CKPT" stat --parameters --json ddp_trainer.pt | jq '[.tensors[].name]')
+	ckpt stat --parameters --depth module ddp_trainer.pt 'model.module.head'; want 0
+	[[ ${lines[1]} = "model.module.head "*" 2 tensors" ]]
+	ckpt stat --parameters ddp_trainer.pt 'optimizer'; want 1 "ckpt: ddp_trainer.pt: no parameter matches"
+	ckpt stat --parameters --at optimizer ddp_trainer.pt
+	want 1 "ckpt: ddp_trainer.pt: nothing in it is known to be a parameter"
+	ckpt stat --parameters --check-finite ddp_model.pt ddp_trainer.pt; want 0
+}
