@@ -9,6 +9,8 @@
 #include "command.h"
 #include "edit.h"
 #include "json.h"
+#include "shell_line.h"
+#include "whole.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -77,6 +79,9 @@ struct repair_output {
 	char *unproven; /* lines that come after those of what is lost; without -v that of the first */
 	size_t unproven_size;
 	FILE *unproven_out; /* of open_memstream(); NULL: there is none yet */
+	struct lost_tensors lost;
+	char optimizer[256]; /* what holds the first "state" that lost something: "optimizer"; empty: unknown */
+	struct shell_line drop; /* what leaves the optimizer out of OUT; empty: there is no such line */
 };
 
 /* ---- what was found ---- */
@@ -114,10 +119,20 @@ static void keep_unproven(struct repair_output *t, const struct ckpt_repair_find
 	print_finding(t, f, t->unproven_out);
 }
 
+static void note_optimizer(struct repair_output *t, const struct ckpt_repair_finding *f)
+{
+	const char *end = f->of_optimizer && f->name ? strstr(f->name, ".state.") : NULL;
+
+	if (end && !*t->optimizer && (size_t)(end - f->name) < sizeof(t->optimizer))
+		memcpy(t->optimizer, f->name, (size_t)(end - f->name));
+}
+
 static int list_finding(void *ctx, const struct ckpt_repair_finding *f)
 {
 	struct repair_output *t = ctx;
 
+	lost_tensors_add(&t->lost, f);
+	note_optimizer(t, f);
 	if (f->kind == CKPT_REPAIR_UNPROVEN && !quiet) {
 		keep_unproven(t, f);
 		return 0;
@@ -251,8 +266,64 @@ static void print_summary(const struct ckpt_repair_report *r, const struct ckpt_
 		       seconds_phrase(seconds() - start, time));
 }
 
+/* "ckpt repair -f --fill zeros IN OUT". WRITTEN: this command wrote OUT. */
+static void hint_to_fill(const char *before, const char *in, const char *out, bool written)
+{
+	struct shell_line line = { .len = 0 };
+
+	shell_add(&line, force || written ? "ckpt repair -f --fill zeros" : "ckpt repair --fill zeros");
+	if (proven_only)
+		shell_add(&line, " --proven-only");
+	shell_add_path(&line, in);
+	shell_add_path(&line, out ? out : "OUT");
+	hint("%s: %s", before, line.text);
+}
+
+static int is_there(void *ctx, const struct ckpt_item *item)
+{
+	(void)item;
+	*(bool *)ctx = true;
+	return 0;
+}
+
+/* OUT has an optimizer that lost some of its state: keep the line that drops it, while the model is open. */
+static void make_drop_line(struct repair_output *t, const struct ckpt_model *model, const char *out)
+{
+	struct ckpt_parts *parts;
+	bool any = false;
+
+	if (!out || dry_run || ckpt_parts_new(model, &parts, NULL) < 0)
+		return;
+	shell_add(&t->drop, "ckpt select -i");
+	for (uint64_t i = 0; i < ckpt_part_place_count(parts); i++) {
+		struct ckpt_part_place place = CKPT_PART_PLACE_INIT;
+
+		if (ckpt_part_place_get(parts, i, &place) < 0 || place.part != CKPT_PART_OPTIMIZER || !*place.name)
+			continue;
+		shell_add(&t->drop, " --drop");
+		shell_add_word(&t->drop, place.name);
+		any = true;
+	}
+	ckpt_parts_free(parts);
+	if (!any && *t->optimizer && ckpt_find(model, t->optimizer, is_there, &any, NULL) == 0 && any) {
+		shell_add(&t->drop, " --drop"); /* all of its tensors are gone */
+		shell_add_word(&t->drop, t->optimizer);
+	}
+	shell_add_path(&t->drop, out);
+	if (!any || t->drop.len >= sizeof(t->drop.text) - 1)
+		t->drop.len = 0;
+}
+
+static void hint_optimizer(const struct repair_output *t, const char *out)
+{
+	hint_to_fill("the state of the optimizer is no longer whole; with zeros it keeps its shape", t->in, out,
+		     out && !dry_run);
+	if (t->drop.len)
+		hint("without the optimizer: %s", t->drop.text);
+}
+
 static void hint_failed(const struct ckpt_error *err, const struct ckpt_repair_report *r,
-			const char *in)
+			const char *in, const char *out)
 {
 	struct stat st;
 
@@ -262,8 +333,7 @@ static void hint_failed(const struct ckpt_error *err, const struct ckpt_repair_r
 		hint("'ckpt verify' says which of its files are damaged, 'ckpt reindex' makes the index "
 		     "of a DCP directory anew");
 	else if (r->lost && !fill)
-		hint("--fill zeros or --fill nan gives it values; 'ckpt select' can leave out what it is "
-		     "part of then");
+		hint_to_fill("to give it values", in, out, false);
 }
 
 static int save(const struct ckpt_model *model, const char *out, struct ckpt_save_report *saved,
@@ -317,6 +387,7 @@ static int open_and_save(struct repair_output *t, const char *out,
 			 struct ckpt_error *err)
 {
 	double start = seconds();
+	char text[700];
 	struct ckpt_model *model;
 	int rc = ckpt_repair_open(t->in, options, t->json ? finding_json : list_finding, t, &model,
 				  report, err);
@@ -326,7 +397,7 @@ static int open_and_save(struct repair_output *t, const char *out,
 		print_unlisted(t);
 	if (rc < 0) {
 		rc = fail(err);
-		hint_failed(err, report, t->in);
+		hint_failed(err, report, t->in, out);
 		return rc;
 	}
 	if (!report->damaged && !if_present) {
@@ -339,15 +410,20 @@ static int open_and_save(struct repair_output *t, const char *out,
 		return rc;
 	}
 	rc = save(model, out, saved, err);
+	if (rc == 0 && report->optimizer_lost && !quiet)
+		make_drop_line(t, model, out);
 	ckpt_close(model);
 	if (rc < 0)
 		return save_failed(err, force);
-	if (!quiet && !t->json)
+	if (!quiet && !t->json) {
 		print_summary(report, saved, start);
+		t->lost.named = 0; /* they are listed above */
+		if (report->lost)
+			printf("%s: %s\n", t->in, whole_text(report, &t->lost, text, sizeof(text)));
+	}
 	fflush(stdout); /* before what follows on the other stream */
 	if (report->optimizer_lost && !quiet)
-		hint("the state of the optimizer is no longer whole: --fill zeros keeps its shape, "
-		     "'ckpt select --drop' leaves it out");
+		hint_optimizer(t, out);
 	return report->damaged && (report->lost || report->unproven) ? EXIT_NO : EXIT_FINE;
 }
 

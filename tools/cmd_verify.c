@@ -10,6 +10,7 @@
 #include "json.h"
 #include "many_files.h"
 #include "shell_line.h"
+#include "whole.h"
 #include "terminal.h"
 
 #include <inttypes.h>
@@ -69,6 +70,7 @@ struct verify_output {
 	FILE *json;
 	bool any;
 	bool in_part; /* what is whole of it can be saved */
+	bool listed;  /* ... for the list of tensors is whole */
 };
 
 static const char SOUND[] = "sound", DAMAGED[] = "damaged", NOT_FINITE[] = "not finite",
@@ -82,6 +84,7 @@ static int print_finding(void *ctx, const struct ckpt_finding *f)
 
 	p->in_part |= !f->file && (f->reason == CKPT_REASON_TRUNCATED || f->reason == CKPT_REASON_STORAGES_MISSING ||
 				   f->reason == CKPT_REASON_ZIP_DIRECTORY);
+	p->listed |= !f->file && f->reason == CKPT_REASON_STORAGES_MISSING;
 	if (f->kind == CKPT_FINDING_ODD && !verbose)
 		return 0;
 	printf("%s", p->path);
@@ -94,11 +97,44 @@ static int print_finding(void *ctx, const struct ckpt_finding *f)
 	return printf(": %s\n", f->text) < 0 ? CKPT_E_IO : 0;
 }
 
-static void print_counts(const struct ckpt_verify_report *r)
+static int add_lost(void *ctx, const struct ckpt_repair_finding *f)
+{
+	lost_tensors_add(ctx, f);
+	return 0;
+}
+
+/* Of a file that broke off: what 'ckpt repair' would save of the model. False: that cannot be told. */
+static bool print_what_is_whole(const char *path, const volatile int *cancel)
+{
+	struct ckpt_repair_options options = CKPT_REPAIR_OPTIONS_INIT;
+	struct ckpt_repair_report report = CKPT_REPAIR_REPORT_INIT;
+	struct lost_tensors lost = { .count = 0 };
+	struct ckpt_model *model = NULL;
+	char text[700];
+	int rc;
+
+	options.progress = show_progress;
+	options.cancel = cancel;
+	rc = ckpt_repair_open(path, &options, add_lost, &lost, &model, &report, NULL);
+	end_progress();
+	ckpt_close(model);
+	/* what is part of a list cannot be left out, but is counted */
+	if (rc < 0 && !(rc == CKPT_E_UNSUPPORTED && report.tensors))
+		return false;
+	printf("%s\n", whole_text(&report, &lost, text, sizeof(text)));
+	return true;
+}
+
+static void print_counts(const struct verify_output *p, const char *path, const volatile int *cancel,
+			 const struct ckpt_verify_report *r)
 {
 	char size[16], count[32];
 
-	if (!r->tensors && r->findings[CKPT_FINDING_DAMAGE])
+	if (p->in_part && !quick && !r->tensors && print_what_is_whole(path, cancel))
+		return;
+	if (!r->tensors && p->listed)
+		printf("'ckpt repair -n' tells which tensors are whole");
+	else if (!r->tensors && r->findings[CKPT_FINDING_DAMAGE])
 		printf("no tensors can be listed");
 	else
 		printf("%s tensor%s", grouped(r->tensors, count), plural(r->tensors));
@@ -119,7 +155,8 @@ static void print_counts(const struct ckpt_verify_report *r)
 	printf("\n");
 }
 
-static void print_verdict(const char *path, const struct ckpt_verify_report *r)
+static void print_verdict(const struct verify_output *p, const char *path, const volatile int *cancel,
+			  const struct ckpt_verify_report *r)
 {
 	static const char *const verdicts[] = { "sound", "DAMAGED", "cannot tell", "complete" };
 	uint64_t wrong = r->findings[CKPT_FINDING_DAMAGE];
@@ -127,7 +164,7 @@ static void print_verdict(const char *path, const struct ckpt_verify_report *r)
 
 	if (quiet && (r->verdict == CKPT_VERDICT_SOUND || r->verdict == CKPT_VERDICT_COMPLETE))
 		return;
-	printf("%s: ", path);
+	printf("%s: ", p->path);
 	if (wrong)
 		printf("%s%s%s, %s finding%s; ", red(), verdicts[r->verdict], plain(), grouped(wrong, count),
 		       plural(wrong));
@@ -141,7 +178,7 @@ static void print_verdict(const char *path, const struct ckpt_verify_report *r)
 			       : "",
 		       r->verdict == CKPT_VERDICT_SOUND && quick ? ", as far as --quick looks"
 								 : "");
-	print_counts(r);
+	print_counts(p, path, cancel, r);
 }
 
 /* ---- JSON ---- */
@@ -234,7 +271,7 @@ static int verify(struct verify_output *p, const char *path,
 	if (p->json)
 		end_json(p->json, rc, &report, &err);
 	else if (rc == 0)
-		print_verdict(p->path, &report);
+		print_verdict(p, path, options->cancel, &report);
 	if (rc == 0 && one_of_many)
 		one_of_many->word = word_of(&report);
 	if (rc < 0)

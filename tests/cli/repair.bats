@@ -145,7 +145,8 @@ hint: 'ckpt convert' writes safetensors, of all that can be read"
 	[ -z "$output" ]
 	ckpt verify --check-finite zeros.pt; want 0
 	ckpt repair -n -f cut.pt zeros.pt; want 1
-	[[ $output = *" would be written (dry run)" ]]
+	[[ $output = *" would be written (dry run)
+cut.pt: "*" tensors are lost"* ]]
 	local with_out=${lines[-1]% would be written*}
 	ckpt repair -n cut.pt; want 1
 	[ "${lines[-1]% would be written*}" = "$with_out" ]
@@ -276,7 +277,7 @@ hint: --if-present writes OUT unchanged instead, with exit code 0"
 	change lists.pt 'b[b.index(b"PK\7\x08", b.index(b"data/1FB")) - 3] ^= 1'
 	ckpt repair lists.pt out.pt
 	want 2 "ckpt: lists.pt: 'list.1' is lost and part of a list or an object, which cannot do without it (1 such tensor): it can only be filled
-hint: --fill zeros or --fill nan gives it values; 'ckpt select' can leave out what it is part of then"
+hint: to give it values: ckpt repair --fill zeros lists.pt out.pt"
 	[ ! -e out.pt ]
 	ckpt repair --fill zeros lists.pt out.pt; want 1
 	ckpt cat out.pt list.1; want 0
@@ -285,7 +286,19 @@ hint: --fill zeros or --fill nan gives it values; 'ckpt select' can leave out wh
 @test "an optimizer that is no longer whole is told of" {
 	head -c 18000 ddp_trainer.pt >cut.pt
 	ckpt repair cut.pt out.pt
-	want 1 "hint: the state of the optimizer is no longer whole: --fill zeros keeps its shape, 'ckpt select --drop' leaves it out"
+	want 1 "hint: the state of the optimizer is no longer whole; with zeros it keeps its shape: ckpt repair -f --fill zeros cut.pt out.pt
+hint: without the optimizer: ckpt select -i --drop optimizer out.pt"
+	[[ ${lines[-1]} = "cut.pt: "*" of 38 tensors are lost, all of them of an optimizer" ]]
+	"$CKPT" select -q -i --drop optimizer out.pt # as the line says
+	"$CKPT" diff -q --at model out.pt ddp_trainer.pt
+	# nothing of it is left but its groups
+	head -c 6000 ddp_trainer.pt >cut.pt
+	ckpt repair -f cut.pt out.pt
+	[[ $stderr = *"hint: without the optimizer: ckpt select -i --drop optimizer out.pt" ]]
+	"$CKPT" repair -q --fill zeros cut.pt filled.pt || [ $? = 1 ]
+	[ "$("$CKPT" ls filled.pt | wc -l)" = "$("$CKPT" ls ddp_trainer.pt | wc -l)" ]
+	ckpt repair -n cut.pt
+	[[ $stderr = *": ckpt repair --fill zeros cut.pt OUT" ]]
 }
 
 @test "JSON says all of it" {

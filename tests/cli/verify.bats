@@ -79,10 +79,11 @@ data_of() {
 	[[ ${lines[0]} = "ddp_model.pt: ddp_model/data.pkl: its "* ]]
 }
 
-@test "the verdict on a truncated file counts no tensors, and says how much is gone" {
+@test "the verdict on a truncated file says whether the model is whole, and how much is gone" {
 	head -c 15000 ddp_trainer.pt >cut.pt
 	ckpt verify cut.pt; want 1 "hint: to save what is whole: ckpt repair cut.pt OUT"
-	[ "${lines[1]}" = "cut.pt: DAMAGED, 1 finding; no tensors can be listed" ]
+	[ "${lines[1]}" = "cut.pt: DAMAGED, 1 finding; 14 of 38 tensors are lost, all of them of an optimizer: 'optimizer.state.3.exp_avg', \
+'optimizer.state.3.exp_avg_sq', 'optimizer.state.4.step' and 11 more" ]
 	local whole missing
 	whole=$(stat -c %s ddp_trainer.pt)
 	[[ ${lines[0]} =~ "at least "([0-9]+)" are missing; the list of tensors and the first 24 of 38 storages are whole" ]]
@@ -94,6 +95,21 @@ data_of() {
 	[[ $output = *"at least $missing are missing"* ]]
 	ckpt verify --json cut.pt; want 1
 	[[ $output = *'"tensors":0,'* ]]
+	# the directory, of which some or all is gone; the middle of the model; the list of tensors
+	local cut said
+	while read -r cut said; do
+		head -c "$cut" ddp_trainer.pt >cut.pt
+		ckpt verify cut.pt
+		[[ $status = 1 && ${lines[1]} = "cut.pt: DAMAGED, 1 finding; $said"* ]] || { echo "$cut: ${lines[1]}" >&2; return 1; }
+	done <<-END
+		$((whole - 1)) all 38 tensors are whole
+		$((whole - 2000)) all 38 tensors are whole
+		6000 33 of 38 tensors are lost, 24 of them of an optimizer: 'model.module.stem.1.num_batches_tracked', 'model.
+		1000 no tensors can be listed
+	END
+	head -c 6000 ddp_trainer.pt >cut.pt
+	ckpt verify --quick cut.pt
+	[[ ${lines[1]} = *"; 'ckpt repair -n' tells which tensors are whole"* ]]
 }
 
 @test "a truncated file, and one that is none" {
