@@ -42,10 +42,19 @@ static const char *nothing_to_save(const struct ckpt_model *in, const struct edi
 				   char why[MOST_REASON])
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	char size[16];
 
 	(void)step;
 	snprintf(why, MOST_REASON, "no tensor shows less than its storage, or it is compressed");
-	if (ckpt_file_get(in, &info) == 0 && info.dead_on_disk >= WORTH_SAYING) /* then it is in place */
+	if (ckpt_file_get(in, &info) < 0 || !info.dead_nbytes)
+		return HINT_IF_PRESENT;
+	/* then it is in place, or they would be left out */
+	if (!info.dead_on_disk) {
+		snprintf(why, MOST_REASON, "no tensor shows less than its storage, or it is compressed, and the file's %s of dead bytes take no block of the disk (holes, or less than one)",
+			 size_phrase(info.dead_nbytes, size));
+		return "'ckpt compact IN OUT' writes a file without them; --if-present makes the exit code 0";
+	}
+	if (info.dead_on_disk >= WORTH_SAYING)
 		return "--free gives the dead bytes of earlier edits back";
 	return HINT_IF_PRESENT;
 }

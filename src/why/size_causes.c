@@ -12,6 +12,7 @@
 #include <ckpt/parts.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Less than this is not worth a word, if it is only headers. */
@@ -140,17 +141,35 @@ static const struct {
 	{ CKPT_EXTRA_TWIN, "large_twins",
 	  "weights with the names and shapes of others in the file: a copy, "
 	  "or a second model" },
-	{ CKPT_EXTRA_DEAD, "large_dead", "dead bytes, which edits in place left" },
+	{ CKPT_EXTRA_DEAD, "large_dead", NULL /* dead_text() */ },
 	{ CKPT_EXTRA_UNUSED, "large_unused", "storages that no tensor mentions" },
 	{ CKPT_EXTRA_HEADERS, "large_headers",
 	  "headers and padding, of which there is some for every tensor, and what is not shown as a tensor here" },
 };
 
+/* Dead bytes may be holes, or less than a block each: then the disk has no block that --free could give back. */
+static const char *dead_text(struct ckpt_why *w, char *buf, size_t size)
+{
+	const struct ckpt_file_info *file = &w->facts.file;
+
+	if (!file->dead_on_disk)
+		snprintf(buf, size, "dead bytes, which edits in place left, but take no block of the disk: holes (--free), or "
+			 "less than a block; the size of the file counts them, and an upload sends them");
+	else if (file->dead_on_disk < file->dead_nbytes)
+		snprintf(buf, size, "dead bytes, which edits in place left; --free gives back the %s of them that are "
+			 "blocks of the disk", size_text(w, file->dead_on_disk));
+	else
+		snprintf(buf, size, "dead bytes, which edits in place left");
+	return buf;
+}
+
 static void report_extra(struct ckpt_why *w, size_t i, const struct extra_sum *sum)
 {
+	char dead[240];
+
 	if (!ckpt_why_begin(w, sizes[i].id, CKPT_CAUSE_LARGE, "%s of the %s are %s",
 			    size_text(w, sum->nbytes), size_text(w, w->facts.file.file_nbytes),
-			    sizes[i].text))
+			    sizes[i].text ? sizes[i].text : dead_text(w, dead, sizeof(dead))))
 		return;
 	if (sizes[i].kind != CKPT_EXTRA_UNSEEN)
 		add_places(w, sum);

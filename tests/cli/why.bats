@@ -134,7 +134,7 @@ large: 7.3K of the 23K are the state of an optimizer, which only training needs
 	[[ $output != *"large: "* ]]
 	ckpt select -i -q --drop optimizer ddp_trainer.pt; want 0
 	ckpt why ddp_trainer.pt; want 0
-	[[ $output = *"large: "*" are dead bytes, which edits in place left
+	[[ $output = *"large: "*" are dead bytes, which edits in place left"*"
   mend:      ckpt compact ddp_trainer.pt ddp_trainer-mended-2.pt" ]]
 	# half of the model more is not much
 	ckpt why ddp_model.pt; want 0
