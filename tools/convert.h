@@ -15,6 +15,9 @@
  */
 int convert_take_weights(struct ckpt_model **model, const char *name, struct ckpt_edit_report *did);
 
+/* "'optimizer', 'epoch', 'step'": what the last convert_take_weights() left beside the state dict; "" if there is nothing. */
+const char *convert_left_behind(void);
+
 /* enum ckpt_shared of --shared; -1: no such word. */
 int convert_shared_of(const char *word);
 

@@ -109,6 +109,8 @@ void convert_print_summary(const struct convert_summary *s, const struct ckpt_sa
 	else
 		printf("%s written in %s\n", size_phrase(report->nbytes, size),
 		       seconds_phrase(seconds() - start, time));
+	if (*convert_left_behind())
+		printf("left behind: %s\n", convert_left_behind());
 }
 
 static bool is_weights_name(const char *name)

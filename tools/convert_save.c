@@ -2,7 +2,55 @@
 #include "convert.h"
 #include "pipes.h"
 
+#include <inttypes.h>
 #include <string.h>
+
+enum { MOST_LEFT = 8 };
+
+/* What stands beside the state dict, at the root. */
+static struct {
+	char place[160]; /* of the state dict */
+	char names[700];
+	uint64_t count;
+	bool has_place; /* it was found below the root: else the names tell nothing */
+} left_behind;
+
+static int note_left(void *ctx, const struct ckpt_item *item)
+{
+	size_t len = strlen(item->name), used = strlen(left_behind.names);
+	char shown[64];
+
+	(void)ctx;
+	if (item->depth == 0)
+		return 1;
+	if (!strncmp(left_behind.place, item->name, len) && (left_behind.place[len] == '.' || !left_behind.place[len]))
+		left_behind.has_place = true;
+	else if (left_behind.count++ < MOST_LEFT)
+		snprintf(left_behind.names + used, sizeof(left_behind.names) - used, "%s'%s'", used ? ", " : "",
+			 ckpt_escape(shown, sizeof(shown), item->name, len));
+	return 0;
+}
+
+static void look_for_left(const struct ckpt_model *model, const struct ckpt_edit_report *did)
+{
+	size_t used;
+
+	memset(&left_behind, 0, sizeof(left_behind));
+	if (!did->place_count || !*did->places[0].name)
+		return;
+	snprintf(left_behind.place, sizeof(left_behind.place), "%s", did->places[0].name);
+	if (ckpt_walk(model, note_left, NULL, NULL) < 0 || !left_behind.has_place)
+		left_behind.names[0] = '\0';
+	used = strlen(left_behind.names);
+	if (used && left_behind.count > MOST_LEFT)
+		snprintf(left_behind.names + used, sizeof(left_behind.names) - used, " and %" PRIu64 " more",
+			 left_behind.count - MOST_LEFT);
+}
+
+const char *convert_left_behind(void)
+{
+	return left_behind.names;
+}
 
 int convert_take_weights(struct ckpt_model **model, const char *name, struct ckpt_edit_report *did)
 {
@@ -18,6 +66,7 @@ int convert_take_weights(struct ckpt_model **model, const char *name, struct ckp
 			hint_mapping_name(*model, name);
 		return code;
 	}
+	look_for_left(*model, did);
 	ckpt_close(*model); /* what was taken keeps it alive */
 	*model = taken;
 	return EXIT_FINE;

@@ -77,6 +77,7 @@ hint: for a plain model: ckpt convert --strip-prefix nope. --if-present ddp_trai
 @test "--at picks the state dict, an optimizer is never picked without" {
 	ckpt convert ddp_trainer.pt out.safetensors --at model; want 0
 	[[ $output = "'model', "*" tensors beside it left behind, "* ]]
+	[ "${lines[1]}" = "left behind: 'optimizer', 'scheduler', 'epoch', 'global_step', 'best_loss', 'history', 'args', 'torch_version'" ]
 	ckpt convert ddp_trainer.pt no.safetensors --at modle
 	want 2 "ckpt: ddp_trainer.pt: nothing is named 'modle'
 hint: did you mean 'model'?"
@@ -283,4 +284,15 @@ hint: --to torch writes torch's format under that name"
 	want_files
 	ckpt convert --to torch ddp_model.pt model.gguf; want 0
 	ckpt diff model.gguf ddp_model.pt; want 0
+}
+
+@test "what is left behind beside the weights is named, also where no tensor is" {
+	"$CKPT" edit -q ddp_trainer.pt few.pt --keep model --keep epoch --keep global_step
+	"$CKPT" split -q --ranks 2 few.pt dcp
+	for in in few.pt dcp; do
+		ckpt convert $in $in.safetensors
+		[[ $status = 0 && ${lines[-1]} = "left behind: 'epoch', 'global_step'" ]]
+	done
+	ckpt convert ddp_model.pt alone.safetensors
+	[[ $output != *"left behind"* ]]
 }
