@@ -116,6 +116,14 @@ const char *other_word(const char *word);
  */
 int parse_options(const struct command *cmd, int argc, char **argv);
 
+enum { MOST_OPERANDS = 80 };
+
+/*
+ * "(PREFIX | --strip-wrappers) IN OUT": the operands of CMD as usage lines have them, with the option that takes the
+ * place of the first, if there is one. BUF has MOST_OPERANDS bytes.
+ */
+const char *shown_operands(const struct command *cmd, char *buf);
+
 /* A dry run of an edit needs no OUT: is none among the COUNT operands of CMD? After its options are parsed. */
 bool lacks_out(const struct command *cmd, int count, char *const *operands);
 

@@ -41,25 +41,26 @@ static const char many_in_place[] =
 	"skipped and counted. A failure does not stop the others. The exit code is 1 if\n"
 	"that of any file is 1, else 2 if that of any is 2.\n";
 
-/* "PREFIX IN [IN...]": the operands of CMD, the last of which is OUT, with -i. BUF has 64 bytes. */
+/* "PREFIX IN [IN...]": the operands of CMD, the last of which is OUT, with -i. BUF has MOST_OPERANDS bytes. */
 static const char *operands_in_place(const struct command *cmd, char *buf)
 {
-	int len = (int)(strrchr(cmd->operands, ' ') - cmd->operands), first = len;
+	char shown[MOST_OPERANDS];
+	const char *operands = shown_operands(cmd, shown);
+	int len = (int)(strrchr(operands, ' ') - operands), first = len;
 
-	while (first > 0 && cmd->operands[first - 1] != ' ')
+	while (first > 0 && operands[first - 1] != ' ')
 		first--;
-	snprintf(buf, 64, "%.*s%s%.*s [%.*s...]", first, cmd->operands,
-		 strstr(cmd->operands, "...") ? "-- " : "", len - first, cmd->operands + first,
-		 len - first, cmd->operands + first);
+	snprintf(buf, MOST_OPERANDS, "%.*s%s%.*s [%.*s...]", first, operands, strstr(operands, "...") ? "-- " : "",
+		 len - first, operands + first, len - first, operands + first);
 	return buf;
 }
 
 static void put_help(const struct command *cmd, FILE *out)
 {
-	char in_place[64];
+	char in_place[MOST_OPERANDS], shown[MOST_OPERANDS];
 
 	fprintf(out, "usage: ckpt %s [OPTIONS]%s%s\n", cmd->name, *cmd->operands ? " " : "",
-		cmd->operands);
+		shown_operands(cmd, shown));
 	if (cmd->takes_many)
 		fprintf(out, "       ckpt %s -i [OPTIONS] %s\n", cmd->name,
 			operands_in_place(cmd, in_place));
@@ -179,7 +180,7 @@ static void man_upper(const char *text, FILE *out)
 
 void print_man_page(const struct command *cmd, FILE *out)
 {
-	char in_place[64];
+	char in_place[MOST_OPERANDS], shown[MOST_OPERANDS];
 
 	fputs(".TH CKPT\\-", out);
 	man_upper(cmd->name, out);
@@ -190,7 +191,7 @@ void print_man_page(const struct command *cmd, FILE *out)
 	fputs("\n.SH SYNOPSIS\n.B ckpt ", out);
 	man_text(cmd->name, out);
 	fputs(*cmd->operands ? "\n[OPTIONS] " : "\n[OPTIONS]", out);
-	man_text(cmd->operands, out);
+	man_text(shown_operands(cmd, shown), out);
 	if (cmd->takes_many) {
 		fputs("\n.br\n.B ckpt ", out);
 		man_text(cmd->name, out);

@@ -100,8 +100,29 @@ bool hint_value(const struct command *cmd)
 	return false;
 }
 
+/* The option of CMD that sets TARGET. */
+static const char *option_that_sets(const struct command *cmd, const bool *target)
+{
+	for (const struct opt *o = cmd->opts; o->kind; o++)
+		if (o->target == target)
+			return o->name;
+	return "";
+}
+
+const char *shown_operands(const struct command *cmd, char *buf)
+{
+	size_t first = strcspn(cmd->operands, " ");
+
+	if (!cmd->no_first)
+		return cmd->operands;
+	snprintf(buf, MOST_OPERANDS, "(%.*s | --%s)%s", (int)first, cmd->operands, option_that_sets(cmd, cmd->no_first),
+		 cmd->operands + first);
+	return buf;
+}
+
 int wrong_usage(const struct command *cmd, const char *fmt, ...)
 {
+	char shown[MOST_OPERANDS];
 	va_list ap;
 
 	fputs("ckpt: ", stderr);
@@ -109,7 +130,7 @@ int wrong_usage(const struct command *cmd, const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	fprintf(stderr, "\nusage: ckpt %s [OPTIONS]%s%s\n", cmd->name, *cmd->operands ? " " : "",
-		cmd->operands);
+		shown_operands(cmd, shown));
 	if (!hint_value(cmd))
 		hint("'ckpt %s --help' shows the options", cmd->name);
 	return EXIT_USAGE;
@@ -267,15 +288,6 @@ static int takes_argument(const struct opt *o)
 	if (o->kind == OPT_KIND_FLAG || (o->kind == OPT_KIND_STEP && !o->arg))
 		return no_argument;
 	return o->kind == OPT_KIND_OPTIONAL ? optional_argument : required_argument;
-}
-
-/* The option of CMD that sets TARGET. */
-static const char *option_that_sets(const struct command *cmd, const bool *target)
-{
-	for (const struct opt *o = cmd->opts; o->kind; o++)
-		if (o->target == target)
-			return o->name;
-	return "";
 }
 
 static bool may_be_file(const char *name)

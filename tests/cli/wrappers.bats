@@ -111,7 +111,10 @@ hint: --if-present writes OUT unchanged instead, with exit code 0"
 }
 
 @test "there is no PREFIX beside it" {
-	usage="usage: ckpt strip-prefix [OPTIONS] PREFIX IN OUT
+	ckpt strip-prefix --help
+	[ "${lines[0]}" = "usage: ckpt strip-prefix [OPTIONS] (PREFIX | --strip-wrappers) IN OUT" ]
+	[ "${lines[1]}" = "       ckpt strip-prefix -i [OPTIONS] (PREFIX | --strip-wrappers) IN [IN...]" ]
+	usage="usage: ckpt strip-prefix [OPTIONS] (PREFIX | --strip-wrappers) IN OUT
 hint: 'ckpt strip-prefix --help' shows the options"
 	ckpt strip-prefix --strip-wrappers model. ddp_model.pt a.pt
 	want 64 "ckpt: strip-prefix: with --strip-wrappers there is no PREFIX
