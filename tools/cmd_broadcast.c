@@ -28,20 +28,32 @@ static const char *verify, *expect, *target, *readers, *chunk, *depth, *threads,
 static FILE *results; /* standard output, as it was when the command began */
 
 static const struct opt opts[] = {
+	OPT_FLAG("mkdir", 0, &make_folders, "make missing folders on the path to DST"),
 	OPT_STR("if-exists", 0, &if_exists, "WHAT",
 		"reuse a copy staged from SRC (else replace), replace always, or error"),
-	OPT_STR("readers", 0, &readers, "N", "let N ranks read, each its own part; default: 1"),
 	OPT_STR("transport", 0, &transport, "NAME",
 		"use nccl, mpi, or self (one rank); default: the best all ranks have"),
+	OPT_STR("rdzv", 0, &rendezvous, "HOW",
+		"meet by auto, pmix, mpi, file:DIR (seen by all nodes) or id:HEX (NCCL)"),
+	OPT_STR("job-key", 0, &job_key, "TEXT",
+		"name this start of the job, the same on all ranks: %j"),
+	OPT_STR("readers", 0, &readers, "N", "let N ranks read, each its own part; default: 1"),
+	OPT_STR("verify", 0, &verify, "HOW",
+		"check crc (all that comes), none, or reread (also what the disk has)"),
+	OPT_STR("expect", 0, &expect, "CRC32",
+		"fail unless the one file has this checksum, in hex"),
+	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk"),
+	OPT_FLAG("keep-going", 0, &keep_going,
+		 "skip nodes that cannot write DST, and exit with 9 if there are any"),
+	OPT_FLAG("all-or-none", 0, &all_or_none,
+		 "remove each new DST if one node cannot give its DST the name"),
+	OPT_FLAG("best-effort", 0, &best_effort,
+		 "exit with 0 whatever fails; --export then prints SRC"),
+	OPT_STR("export", 0, &export_name, "NAME",
+		"print only 'export NAME=PATH', for a Slurm TaskProlog"),
 	OPT_STR("target", 0, &target, "WHAT",
 		"write a file; or, without DST, measure: gpu (of every rank) or null"),
 	OPT_STR("gpu", 0, &gpu, "N", "use GPU number N on this rank; default: by the local rank"),
-	OPT_STR("chunk", 0, &chunk, "SIZE",
-		"carry SIZE at a time; default: 1M, from GPU to GPU 64M"),
-	OPT_STR("depth", 0, &depth, "N",
-		"keep N chunks in memory per rank; default: 4 to 16 (16M; GPUs: 384M)"),
-	OPT_STR("io-threads", 0, &threads, "N",
-		"read and write with N threads on every rank; default: 4"),
 	OPT_STR("launcher", 0, &launcher, "NAME",
 		"read variables of torchrun, openmpi, mpich, slurm, k8s, env, or none"),
 	OPT_STR("rank", 0, &rank, "N", "set the rank of this process; default: from the launcher"),
@@ -49,29 +61,17 @@ static const struct opt opts[] = {
 		"set how many ranks there are; default: from the launcher"),
 	OPT_STR("local-rank", 0, &local_rank, "N",
 		"set the rank on this node; rank 0 there writes"),
-	OPT_STR("job-key", 0, &job_key, "TEXT",
-		"name this start of the job, the same on all ranks: %j"),
-	OPT_STR("rdzv", 0, &rendezvous, "HOW",
-		"meet by auto, pmix, mpi, file:DIR (seen by all nodes) or id:HEX (NCCL)"),
 	OPT_STR("init-timeout", 0, &init_timeout, "SECONDS",
 		"wait this long for all ranks to join; default: 120"),
 	OPT_STR("timeout", 0, &timeout, "SECONDS",
 		"give up after this long without a byte or an answer; default: 60"),
-	OPT_STR("verify", 0, &verify, "HOW",
-		"check crc (all that comes), none, or reread (also what the disk has)"),
-	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk"),
-	OPT_STR("expect", 0, &expect, "CRC32",
-		"fail unless the one file has this checksum, in hex"),
-	OPT_FLAG("mkdir", 0, &make_folders, "make missing folders on the path to DST"),
-	OPT_FLAG("keep-going", 0, &keep_going,
-		 "skip nodes that cannot write DST, and exit with 9 if there are any"),
-	OPT_FLAG("all-or-none", 0, &all_or_none,
-		 "remove each new DST if one node cannot give its DST the name"),
-	OPT_STR("export", 0, &export_name, "NAME",
-		"print only 'export NAME=PATH', for a Slurm TaskProlog"),
+	OPT_STR("chunk", 0, &chunk, "SIZE",
+		"carry SIZE at a time; default: 1M, from GPU to GPU 64M"),
+	OPT_STR("depth", 0, &depth, "N",
+		"keep N chunks in memory per rank; default: 4 to 16 (16M; GPUs: 384M)"),
+	OPT_STR("io-threads", 0, &threads, "N",
+		"read and write with N threads on every rank; default: 4"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document from rank 0"),
-	OPT_FLAG("best-effort", 0, &best_effort,
-		 "exit with 0 whatever fails; --export then prints SRC"),
 	OPT_FLAG("progress", 0, &progress_in_lines, "report progress every two seconds"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_FLAG("verbose", 'v', &verbose, "say which rank this is, and how that was found"),
@@ -99,7 +99,8 @@ const struct command cmd_broadcast = {
 		"the folder of --rdzv file:DIR, of $CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt, and\n"
 		"every rank needs a GPU with NCCL: without MPI, nothing else carries the bytes.\n"
 		"Without a launcher, --job-key names the start. DST's folder has to be there, or\n"
-		"--mkdir makes it.\n"
+		"--mkdir makes it. On a single node, or to try it, one process needs no MPI, no GPU\n"
+		"and no launcher: --transport self.\n"
 		"If --all-or-none removes a DST that replaced an older file, the older file is\n"
 		"gone. With --best-effort, wrong usage, signals and an MPI that hangs keep their\n"
 		"exit status.\n"
@@ -109,7 +110,8 @@ const struct command cmd_broadcast = {
 		"to reach the others, 9 not on all nodes (--keep-going), 128+n signal n.\n",
 	.examples =
 		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/\n"
-		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n",
+		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n"
+		"  ckpt broadcast --transport self model.pt /dev/shm/\n",
 	.opts = opts,
 	.least = 1,
 	.most = -1,
@@ -264,8 +266,9 @@ static void print_done(const struct ckpt_broadcast_report *r)
 			r->world_size, plural(r->world_size), r->path);
 		return;
 	}
-	fprintf(stderr, "%s to %u rank%s in %s, %s/s", size_phrase(r->nbytes, size), r->world_size,
-		plural(r->world_size), seconds_phrase(s, time),
+	fprintf(stderr, "%s %s to %u rank%s in %s, %s/s", size_phrase(r->nbytes, size),
+		target && strcmp(target, "file") != 0 ? "carried" : "copied", r->world_size, plural(r->world_size),
+		seconds_phrase(s, time),
 		human_size((uint64_t)((double)r->nbytes / s), rate));
 	if (r->has_crc)
 		fprintf(stderr, ", crc32 %08x", r->crc32);

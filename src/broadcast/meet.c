@@ -157,8 +157,8 @@ static int check_mpi(const struct ckpt_meet_hello *hellos, uint32_t count, uint3
 		if (!hellos[*rank].has_mpi)
 			return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 					 "MPI cannot carry to " WHO
-					 ": it was not started by mpirun or srun --mpi=pmix, or has no "
-					 "ckpt-mpi.so",
+					 ": it was not started by mpirun or srun --mpi=pmix (if it was, "
+					 "ckpt-mpi.so is missing beside ckpt)",
 					 hellos[*rank].rank, hellos[*rank].host);
 	return 0;
 }

@@ -6,7 +6,7 @@ load common.bash
 @test "a file lands with the same bytes, and is not read again" {
 	ckpt broadcast ddp_model.pt out.pt
 	[ "$status" = 0 ]
-	[[ $stderr =~ ^"ckpt: "[0-9.]+K" to 1 rank in "[0-9.]+" s, "[0-9.]+[KMG]?"/s, crc32 "[0-9a-f]{8}$ ]]
+	[[ $stderr =~ ^"ckpt: "[0-9.]+K" copied to 1 rank in "[0-9.]+" s, "[0-9.]+[KMG]?"/s, crc32 "[0-9a-f]{8}$ ]]
 	[ "${stderr##* }" = "$(python3 -c 'import sys, zlib; print("%08x" % zlib.crc32(open("out.pt", "rb").read()))')" ]
 	cmp ddp_model.pt out.pt
 	ckpt broadcast ddp_model.pt out.pt

@@ -172,11 +172,11 @@ static void mpi_carries_where_nccl_cannot(void **state)
 	says(NULL, CKPT_E_PEER, 3,
 	     "rank 3 (nodeD) has NCCL 2.27.3 (/usr/lib/libnccl.so.2), rank 0 (nodeA) has 2.28.9 "
 	     "(/usr/lib/libnccl.so.2): give all nodes the same library with CKPT_NCCL_LIB; MPI cannot "
-	     "carry to rank 1 (nodeB): it was not started by mpirun or srun --mpi=pmix, or has no "
-	     "ckpt-mpi.so");
+	     "carry to rank 1 (nodeB): it was not started by mpirun or srun --mpi=pmix (if it was, "
+	     "ckpt-mpi.so is missing beside ckpt)");
 	says("mpi", CKPT_E_UNSUPPORTED, 1,
-	     "MPI cannot carry to rank 1 (nodeB): it was not started by mpirun or srun --mpi=pmix, or has no "
-	     "ckpt-mpi.so");
+	     "MPI cannot carry to rank 1 (nodeB): it was not started by mpirun or srun --mpi=pmix (if it was, "
+	     "ckpt-mpi.so is missing beside ckpt)");
 }
 
 static void what_a_rank_lacks_is_said(void **state)
@@ -189,8 +189,8 @@ static void what_a_rank_lacks_is_said(void **state)
 	     "start ckpt with mpirun or srun --mpi=pmix, which needs no GPU");
 	says(NULL, CKPT_E_UNSUPPORTED, 2,
 	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
-	     "start ckpt with mpirun or srun --mpi=pmix, which needs no GPU; MPI cannot carry to rank 0 (nodeA): it was not started by mpirun or srun --mpi=pmix, or "
-	     "has no ckpt-mpi.so");
+	     "start ckpt with mpirun or srun --mpi=pmix, which needs no GPU; MPI cannot carry to rank 0 (nodeA): it was not started by mpirun or srun --mpi=pmix (if it was, "
+	     "ckpt-mpi.so is missing beside ckpt)");
 	setup(NULL);
 	hellos[1].cuda.gpu_count = 0;
 	strcpy(hellos[1].cuda.text, "the NVIDIA driver of nodeB (for CUDA 12.4) finds no GPU");
