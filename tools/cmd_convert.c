@@ -33,7 +33,7 @@ static const struct opt opts[] = {
 	OPT_STR("shared", 0, &shared, "HOW",
 		"safetensors: on shared bytes, fail (error, the default), clone, alias"),
 	OPT_STR("shard-size", 0, &shard_size, "SIZE",
-		"write a Hugging Face shard set, a directory of files up to SIZE (5GB)"),
+		"write a Hugging Face shard set, files with tensors of up to SIZE (5GB)"),
 	OPT_STR("profile", 0, &profile, "VERSION",
 		"write as this torch does: 1.6 to 2.14, or later; default: same, as IN"),
 	OPT_STR("alignment", 0, &alignment, "N",
@@ -81,6 +81,10 @@ const struct command cmd_convert = {
 		"With --shared clone it writes each of them. With --shared alias it writes the\n"
 		"bytes once, and the other names into the file's metadata; ckpt reads them back\n"
 		"from there.\n"
+		"The SIZE of --shard-size counts the bytes of the tensors, as max_shard_size of\n"
+		"Hugging Face does. Each file is larger than that by its header, some hundred bytes\n"
+		"for a tensor: where files have a limit, leave room. A tensor that is larger than\n"
+		"SIZE gets a file of its own.\n"
 		"If OUT ends in .npz, or with --to npz, OUT is what numpy.savez() writes of all\n"
 		"tensors and arrays, under the names that 'ckpt ls' prints. --to npy makes a\n"
 		"folder of files NAME.npy. In their names, %XX stands for a byte that they cannot\n"
@@ -308,9 +312,8 @@ static int check_words(void)
 static int parse_shard_size(struct ckpt_save_options *options)
 {
 	if (shard_size && !parse_decimal_size(shard_size, &options->shard_size))
-		return wrong_usage(&cmd_convert,
-				   "convert: --shard-size %.40s: wanted a size such as 5GB",
-				   shard_size);
+		return wrong_usage(&cmd_convert, "convert: --shard-size %.40s: wanted a size such as 5GB%s", shard_size,
+				   strchr(shard_size, ' ') ? ", without a space" : "");
 	return EXIT_FINE;
 }
 

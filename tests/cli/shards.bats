@@ -45,6 +45,14 @@ load common
 usage: ckpt convert [OPTIONS] IN OUT
 hint: 'ckpt convert --help' shows the options"
 	done
+	ckpt convert ddp_model.pt set --shard-size "2 kB"
+	[[ $status = 64 && ${stderr%%$'\n'*} = "ckpt: convert: --shard-size 2 kB: wanted a size such as 5GB, without a space" ]]
+	# what the size counts is what the help says: of each file, the tensors without the header
+	"$CKPT" convert -q ddp_model.pt limit --shard-size 2500
+	for file in limit/*.safetensors; do
+		[ "$("$CKPT" ls --json "$file" | jq .nbytes)" -le 2500 ]
+	done
+	rm -r limit
 	ckpt convert ddp_model.pt set --shard-size 1GB --to torch-legacy; [ "$status" = 64 ]
 	ckpt convert ddp_model.pt set --shard-size 1GB --to torch --byteorder big; [ "$status" = 64 ]
 	want_files
