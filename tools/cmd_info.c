@@ -191,6 +191,20 @@ static void count_prefixes(const struct ckpt_model *model, struct ckpt_prefix_co
 		no_memory();
 }
 
+static int note_adapter(void *ctx, const struct ckpt_plain_model *plain)
+{
+	*(bool *)ctx = plain->is_adapter;
+	return 0;
+}
+
+static void print_adapter(const struct summary *s)
+{
+	bool is_adapter = false;
+
+	if (ckpt_why_plain(s->model, note_adapter, &is_adapter, NULL) == 0 && is_adapter)
+		printf("adapter     by its names (LoRA): it is added to a base model, which ckpt does not do, but PEFT: merge_and_unload()\n");
+}
+
 static void print_prefixes(const struct summary *s)
 {
 	struct ckpt_prefix_count counts[KNOWN_PREFIXES];
@@ -376,6 +390,7 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	print_parts(s->parts);
 	print_tally("dtypes", &s->dtypes);
 	print_tally("devices", &s->devices);
+	print_adapter(s);
 	print_prefixes(s);
 	rc = ckpt_walk(s->model, print_item, &page, err);
 	if (page.hidden)

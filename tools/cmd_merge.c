@@ -184,6 +184,25 @@ static void note_one_file(const struct ckpt_model *model, const char *in)
 		complain("note: %s is one file, and there was nothing to merge", ckpt_escape(shown, sizeof(shown), in, strlen(in)));
 }
 
+static int note_adapter(void *ctx, const struct ckpt_plain_model *plain)
+{
+	*(bool *)ctx = plain->is_adapter;
+	return 0;
+}
+
+/* Is the one file MODEL an adapter, by the names in it? */
+static bool holds_adapter(const struct ckpt_model *model)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	bool is_adapter = false;
+
+	if (ckpt_file_get(model, &info) < 0 || info.format_code >= CKPT_FORMAT_NPZ || info.file_count)
+		return false;
+	return ckpt_why_plain(model, note_adapter, &is_adapter, NULL) == 0 && is_adapter;
+}
+
+static int refuse_adapter(const char *path);
+
 static int merge(const char *in, const char *out, const char *format)
 {
 	bool is_weights = strcmp(format, "torch") != 0;
@@ -197,6 +216,10 @@ static int merge(const char *in, const char *out, const char *format)
 
 	if (!open_model(in, &model, &code))
 		return code;
+	if (holds_adapter(model)) {
+		ckpt_close(model);
+		return refuse_adapter(in);
+	}
 	if (edit_model(in, is_weights, &model, &numbers, &err) < 0)
 		code = fail(&err);
 	if (code == EXIT_FINE && is_weights)

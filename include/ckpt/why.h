@@ -103,7 +103,8 @@ struct ckpt_plain_model {
 	bool nested;	   /* it is an entry of the root, beside other things or alone */
 	bool wrapped;	   /* keys have prefixes of wrappers: "module." */
 	bool all_wrappers; /* OPTIONS strip all of them, whatever was stripped before */
-	uint8_t reserved[5];
+	bool is_adapter;   /* most keys have the names of an adapter (LoRA), which is added to another model */
+	uint8_t reserved[4];
 };
 
 /*

@@ -317,21 +317,28 @@ static bool is_of_adapter(const char *name, size_t len)
 	return false;
 }
 
-bool ckpt_why_check_adapter(struct ckpt_why *w, const struct ckpt_match *match)
+bool ckpt_why_is_adapter(struct ckpt_why *w, uint64_t *of_adapter, uint64_t *keys)
 {
 	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
-	uint64_t keys = 0, of_adapter = 0;
 
-	(void)match;
+	*keys = *of_adapter = 0;
 	for (uint32_t i = 0; dict && i + 1 < dict->pairs->count; i += 2) {
 		const struct ckpt_value *k = ckpt_model_now(w->facts.model, dict->pairs->items[i]);
 
 		if (k->kind != CKPT_STR && k->kind != CKPT_PY2_STR)
 			continue;
-		keys++;
-		of_adapter += is_of_adapter(k->u.bytes.ptr, (size_t)k->u.bytes.len);
+		++*keys;
+		*of_adapter += is_of_adapter(k->u.bytes.ptr, (size_t)k->u.bytes.len);
 	}
-	if (!of_adapter || of_adapter < keys - of_adapter)
+	return *of_adapter && *of_adapter >= *keys - *of_adapter;
+}
+
+bool ckpt_why_check_adapter(struct ckpt_why *w, const struct ckpt_match *match)
+{
+	uint64_t keys, of_adapter;
+
+	(void)match;
+	if (!ckpt_why_is_adapter(w, &of_adapter, &keys))
 		return false;
 	if (!ckpt_why_begin(w, "adapter", CKPT_CAUSE_POSSIBLE,
 			    "these are the weights of an adapter (LoRA), which is added to a model: the model itself has no such "

@@ -98,6 +98,7 @@ int ckpt_why_plain(const struct ckpt_model *model,
 {
 	struct ckpt_plain_model plain = { .size = sizeof(plain) };
 	struct ckpt_why w = { .report = CKPT_WHY_REPORT_INIT };
+	uint64_t of_adapter, keys;
 	int rc;
 
 	w.arena = ckpt_arena_new(BUDGET_BASE);
@@ -106,9 +107,11 @@ int ckpt_why_plain(const struct ckpt_model *model,
 	w.facts.model = (struct ckpt_model *)model; /* nothing changes or closes it */
 	w.facts.root_type = "";
 	rc = ckpt_facts_list_dicts(&w, err);
-	if (rc == 0 && ckpt_why_find_plain(&w, &plain))
+	if (rc == 0 && ckpt_why_find_plain(&w, &plain)) {
+		plain.is_adapter = ckpt_why_is_adapter(&w, &of_adapter, &keys);
 		rc = found(ctx, &plain);
-	else if (rc == 0 && w.failed < 0)
+	}
+	if (rc == 0 && w.failed < 0)
 		rc = w.failed == CKPT_E_NOMEM ? ckpt_fail_nomem(err) : w.failed;
 	ckpt_arena_free(w.arena);
 	return rc;

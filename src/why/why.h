@@ -209,6 +209,8 @@ ckpt_why_check ckpt_why_check_wrapped; /* keys have the prefix of a wrapper */
 ckpt_why_check ckpt_why_check_nested;  /* the weights are an entry of a larger dict */
 ckpt_why_check ckpt_why_check_module;  /* a module was saved whole */
 ckpt_why_check ckpt_why_check_adapter; /* it is added to a model, and is none */
+/* Do most keys of the largest state dict have the names of an adapter (LoRA)? How many do is in *OF_ADAPTER, of *KEYS. */
+bool ckpt_why_is_adapter(struct ckpt_why *w, uint64_t *of_adapter, uint64_t *keys);
 /*
  * The edits that check_wrapped and check_nested advise, for ckpt_why_plain(). False: there is no
  * state dict, or no edit does it.

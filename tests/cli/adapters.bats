@@ -46,6 +46,13 @@ $hint"
 	[[ $output = *"these are the weights of an adapter (LoRA)"*"14 of 14 keys"*"merge_and_unload()"* ]]
 	ckpt why ddp_model.pt; want 0
 	[[ $output != *adapter* ]]
-	ckpt merge lora.pt out.pt; want 0 "ckpt: note: lora.pt is one file, and there was nothing to merge"
-	ckpt merge -q -f lora.pt out.pt; want 0
+	ckpt info lora.pt
+	[[ $output = *$'\n'"adapter     by its names (LoRA): "*"merge_and_unload()"* ]]
+	ckpt info ddp_model.pt
+	[[ $output != *adapter* ]]
+	ckpt merge lora.pt out.pt
+	want 2 "ckpt: lora.pt: this is an adapter (LoRA), which merge does not add to its base
+hint: in Python, PEFT does: PeftModel.from_pretrained(base, 'DIR').merge_and_unload()"
+	ckpt merge ddp_model.pt out.pt; want 0 "ckpt: note: ddp_model.pt is one file, and there was nothing to merge"
+	ckpt merge -q -f ddp_model.pt out.pt; want 0
 }
