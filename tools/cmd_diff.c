@@ -324,9 +324,8 @@ static int take_parameters(const struct ckpt_model *a, const struct ckpt_model *
 	options->takes = takes_parameter;
 	options->takes_ctx = names;
 	if (rc == 0 && !names->count) {
-		rc = err->status = CKPT_E_NOTFOUND;
+		rc = set_error(err, CKPT_E_NOTFOUND, "%s", NO_PARAMETER);
 		snprintf(err->path, sizeof(err->path), "%s", paths->a);
-		snprintf(err->text, sizeof(err->text), "%s", NO_PARAMETER);
 	}
 	return rc;
 }
