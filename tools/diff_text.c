@@ -12,7 +12,7 @@
  * behind these: an optimizer becomes one row, which add_optimizer() adds in between.
  */
 #include "diff.h"
-#include "grow.h"
+#include "diff_table.h"
 #include "terminal.h"
 
 #include <inttypes.h>
@@ -31,18 +31,7 @@ enum section {
 	SECTIONS,
 };
 
-enum { MOST_CELLS = 10, MOST_VALUE = 60 };
-
-struct row {
-	char *cells[MOST_CELLS]; /* malloc; those behind the last one are NULL */
-};
-
-struct table {
-	struct row *rows; /* malloc */
-	size_t count, cap;
-	size_t more;	   /* of these, rows that the limit does not count */
-	uint64_t left_out; /* rows beyond the limit */
-};
+enum { MOST_VALUE = 60 };
 
 /* A container that only one side has: one row for everything in it. */
 struct one_sided {
@@ -71,7 +60,7 @@ struct diff_text {
 	struct diff_sum steps;	   /* its tensors of one number, which would drown the others */
 	struct diff_sum counters;  /* with a depth */
 	struct optimizer_values optimizer_values;
-	struct table tables[SECTIONS];
+	struct diff_table tables[SECTIONS];
 	struct one_sided one_sided; /* being counted; NULL name: none */
 	enum ckpt_difference_kind one_sided_kind;
 	bool bad; /* no memory for all rows */
@@ -80,23 +69,17 @@ struct diff_text {
 /* ---- rows ---- */
 
 /* Whatever the limit is. */
-static struct row *add_free_row(struct diff_text *t, enum section section)
+static struct diff_row *add_free_row(struct diff_text *t, enum section section)
 {
-	struct table *table = &t->tables[section];
-	void *grown = grow_array(table->rows, table->count, &table->cap, sizeof(*table->rows));
+	struct diff_row *row = diff_table_add(&t->tables[section]);
 
-	if (!grown) {
-		t->bad = true;
-		return NULL;
-	}
-	table->rows = grown;
-	table->rows[table->count] = (struct row){ 0 };
-	return &table->rows[table->count++];
+	t->bad |= !row;
+	return row;
 }
 
-static struct row *add_row(struct diff_text *t, enum section section)
+static struct diff_row *add_row(struct diff_text *t, enum section section)
 {
-	struct table *table = &t->tables[section];
+	struct diff_table *table = &t->tables[section];
 	uint64_t limit = section == CHANGED ? t->view.top : t->view.limit;
 
 	if (limit && table->count - table->more >= limit) {
@@ -106,13 +89,13 @@ static struct row *add_row(struct diff_text *t, enum section section)
 	return add_free_row(t, section);
 }
 
-static void set_cell(struct diff_text *t, struct row *row, int i, const char *text)
+static void set_cell(struct diff_text *t, struct diff_row *row, int i, const char *text)
 {
 	row->cells[i] = strdup(text);
 	t->bad |= !row->cells[i];
 }
 
-static void set_name(struct diff_text *t, struct row *row, int i, const char *name)
+static void set_name(struct diff_text *t, struct diff_row *row, int i, const char *name)
 {
 	char shown[1024];
 
@@ -249,7 +232,7 @@ static void notes_text(const struct ckpt_difference *f, char *buf, size_t size)
 		add_note(buf, size, "no numbers to compare");
 }
 
-static void set_number(struct diff_text *t, struct row *row, int i, double v, const char *fmt)
+static void set_number(struct diff_text *t, struct diff_row *row, int i, double v, const char *fmt)
 {
 	char text[40];
 
@@ -260,7 +243,7 @@ static void set_number(struct diff_text *t, struct row *row, int i, double v, co
 	set_cell(t, row, i, text);
 }
 
-static void set_ulp(struct diff_text *t, struct row *row, int i, const struct ckpt_diff_numbers *n)
+static void set_ulp(struct diff_text *t, struct diff_row *row, int i, const struct ckpt_diff_numbers *n)
 {
 	char text[40];
 
@@ -273,7 +256,7 @@ static void set_ulp(struct diff_text *t, struct row *row, int i, const struct ck
 	set_cell(t, row, i, text);
 }
 
-static void set_numbers(struct diff_text *t, struct row *row, const struct ckpt_diff_numbers *n)
+static void set_numbers(struct diff_text *t, struct diff_row *row, const struct ckpt_diff_numbers *n)
 {
 	char text[80], a[32];
 
@@ -297,7 +280,7 @@ static void add_one_sided(struct diff_text *t)
 {
 	struct one_sided *w = &t->one_sided;
 	char text[1100], shown[1024], size[16], count[32];
-	struct row *row;
+	struct diff_row *row;
 
 	if (!w->name)
 		return;
@@ -339,7 +322,7 @@ static void count_one_sided(struct diff_text *t, const struct ckpt_difference *f
 static void add_only(struct diff_text *t, const struct ckpt_difference *f)
 {
 	const struct ckpt_diff_side *side = f->a ? f->a : f->b;
-	struct row *row;
+	struct diff_row *row;
 	char text[300];
 
 	if (f->within && !verbose) {
@@ -358,7 +341,7 @@ static void add_only(struct diff_text *t, const struct ckpt_difference *f)
 /* ---- several tensors in one row ---- */
 
 /* MORE: what follows "3 tensors". */
-static void set_sum(struct diff_text *t, struct row *row, const struct diff_sum *s,
+static void set_sum(struct diff_text *t, struct diff_row *row, const struct diff_sum *s,
 		    const char *name, const char *more)
 {
 	char text[300], count[32];
@@ -418,7 +401,7 @@ static void add_optimizer(struct diff_text *t)
 
 static void add_renamed(struct diff_text *t, const struct ckpt_difference *f)
 {
-	struct row *row = add_row(t, RENAMED);
+	struct diff_row *row = add_row(t, RENAMED);
 	char text[300], other[1024];
 
 	if (!row)
@@ -435,7 +418,7 @@ static void add_renamed(struct diff_text *t, const struct ckpt_difference *f)
 
 static void add_changed(struct diff_text *t, const struct ckpt_difference *f)
 {
-	struct row *row;
+	struct diff_row *row;
 	char text[600];
 
 	if (f->of_optimizer && !verbose) {
@@ -533,7 +516,7 @@ static void count_optimizer_value(struct diff_text *t, const struct ckpt_differe
 static void add_optimizer_values(struct diff_text *t)
 {
 	const struct optimizer_values *o = &t->optimizer_values;
-	struct row *row = o->count && !t->bad ? add_free_row(t, VALUES) : NULL;
+	struct diff_row *row = o->count && !t->bad ? add_free_row(t, VALUES) : NULL;
 	char text[2000] = "", name[1024], count[32];
 
 	if (!row)
@@ -563,7 +546,7 @@ static void add_optimizer_values(struct diff_text *t)
 
 static void add_value(struct diff_text *t, const struct ckpt_difference *f)
 {
-	struct row *row;
+	struct diff_row *row;
 	char text[400];
 
 	if (f->of_optimizer && !verbose) {
@@ -580,7 +563,7 @@ static void add_value(struct diff_text *t, const struct ckpt_difference *f)
 
 static void add_unreadable(struct diff_text *t, const struct ckpt_difference *f)
 {
-	struct row *row = add_row(t, UNREADABLE);
+	struct diff_row *row = add_row(t, UNREADABLE);
 
 	if (!row)
 		return;
@@ -606,70 +589,6 @@ int diff_text_add(void *ctx, const struct ckpt_difference *f)
 }
 
 /* ---- printing ---- */
-
-static void measure(const struct table *table, const char *const *head, int *widths)
-{
-	for (int i = 0; i < MOST_CELLS; i++) {
-		int most = i == 0 ? name_most() : 1000;
-
-		widths[i] = head && head[i] ? (int)text_columns(head[i]) : 0;
-		for (uint64_t k = 0; k < table->count; k++) {
-			const char *cell = table->rows[k].cells[i];
-			int width = cell ? (int)text_columns(cell) : 0;
-
-			if (width > widths[i] && width <= most)
-				widths[i] = width;
-		}
-	}
-}
-
-/* Columns from RIGHT on are numbers, except the last. */
-static void print_row(char *const *cells, const int *widths, int right)
-{
-	int spaces = 2; /* that are owed */
-
-	for (int i = 0; i < MOST_CELLS; i++) {
-		const char *cell = cells[i] ? cells[i] : "";
-		int fill = widths[i] - (int)text_columns(cell);
-		bool is_number = i >= right && i < MOST_CELLS - 1;
-
-		fill = fill > 0 ? fill : 0;
-		if (is_number)
-			spaces += fill;
-		if (*cell) {
-			printf("%*s%s", spaces, "", cell);
-			spaces = 0;
-		}
-		spaces += (is_number ? 0 : fill) + (widths[i] || *cell ? 2 : 0);
-	}
-	putchar('\n');
-}
-
-/* OPTION: that says how many rows there are at most. */
-static void print_table(const struct table *table, const char *const *head, int right,
-			const char *title, const char *option)
-{
-	int widths[MOST_CELLS], rest = 2;
-	char count[32];
-
-	if (!table->count)
-		return;
-	measure(table, head, widths);
-	for (int i = 1; i < MOST_CELLS; i++)
-		rest += widths[i] ? widths[i] + 2 : 0;
-	widths[0] = fit_name(widths[0], rest);
-	printf("%s%s:%s\n", bold(), title, plain());
-	if (head)
-		print_row((char *const *)head, widths, right);
-	for (uint64_t i = 0; i < table->count; i++) {
-		if (table->rows[i].cells[0])
-			shorten(table->rows[i].cells[0], widths[0]);
-		print_row(table->rows[i].cells, widths, right);
-	}
-	if (table->left_out)
-		printf("  ... and %s more (%s 0 shows all)\n", grouped(table->left_out, count),
-		       option);
-}
 
 /* How the next count begins. */
 struct sentence {
@@ -759,7 +678,7 @@ static void print_summary(const struct diff_text *t, const struct ckpt_diff_repo
 
 bool diff_text_print(struct diff_text *t, const struct ckpt_diff_report *r, bool quick)
 {
-	static const char *const head[MOST_CELLS] = {
+	static const char *const head[DIFF_CELLS] = {
 		"name", "", "differ", "change", "max abs", "max rel", "rms", "cosine", "ulp", "",
 	};
 	static const char limit[] = "--limit";
@@ -773,15 +692,15 @@ bool diff_text_print(struct diff_text *t, const struct ckpt_diff_report *r, bool
 	if (t->bad)
 		return false;
 	snprintf(title, sizeof(title), "only in %s", t->names.a);
-	print_table(&t->tables[ONLY_A], NULL, MOST_CELLS, title, limit);
+	diff_table_print(&t->tables[ONLY_A], NULL, DIFF_CELLS, title, limit);
 	snprintf(title, sizeof(title), "only in %s", t->names.b);
-	print_table(&t->tables[ONLY_B], NULL, MOST_CELLS, title, limit);
-	print_table(&t->tables[RENAMED], NULL, MOST_CELLS, "the same values under other names",
+	diff_table_print(&t->tables[ONLY_B], NULL, DIFF_CELLS, title, limit);
+	diff_table_print(&t->tables[RENAMED], NULL, DIFF_CELLS, "the same values under other names",
 		    limit);
-	print_table(&t->tables[CHANGED], quick ? NULL : head, 2, "changed tensors",
+	diff_table_print(&t->tables[CHANGED], quick ? NULL : head, 2, "changed tensors",
 		    t->view.top_option);
-	print_table(&t->tables[UNREADABLE], NULL, MOST_CELLS, "cannot be compared", limit);
-	print_table(&t->tables[VALUES], NULL, MOST_CELLS, "other values", limit);
+	diff_table_print(&t->tables[UNREADABLE], NULL, DIFF_CELLS, "cannot be compared", limit);
+	diff_table_print(&t->tables[VALUES], NULL, DIFF_CELLS, "other values", limit);
 	print_summary(t, r, quick);
 	return true;
 }
@@ -801,12 +720,8 @@ void diff_text_free(struct diff_text *t)
 {
 	if (!t)
 		return;
-	for (int i = 0; i < SECTIONS; i++) {
-		for (uint64_t k = 0; k < t->tables[i].count; k++)
-			for (int c = 0; c < MOST_CELLS; c++)
-				free(t->tables[i].rows[k].cells[c]);
-		free(t->tables[i].rows);
-	}
+	for (int i = 0; i < SECTIONS; i++)
+		diff_table_clear(&t->tables[i]);
 	for (int i = 0; i < MOST_KINDS; i++) {
 		free(t->optimizer_values.kinds[i].word);
 		free(t->optimizer_values.kinds[i].text);
