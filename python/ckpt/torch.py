@@ -121,8 +121,9 @@ class _Storages:
                 typed.dtype, typed._untyped_storage = dtype, untyped
             else:
                 typed = torch.storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
-            # torch.load makes another one each time of what has no memory; then it may be of another dtype, too
-            if nbytes and not self._fake and not self._place.meta:
+            # torch.load makes another one each time of what has no memory, wherever map_location put it; then it may be
+            # of another dtype, too
+            if nbytes and not self._fake and untyped.device.type != "meta":
                 self._made[index] = typed
         return typed
 

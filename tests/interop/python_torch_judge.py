@@ -184,9 +184,40 @@ def check(source, reference):
     return None
 
 
+def to_meta(storage, location):
+    return torch.UntypedStorage(storage.nbytes(), device="meta")
+
+
+def sharing(state):
+    """Devices, sizes, and which of the tensors have one storage."""
+    storages = [tensor.untyped_storage() for tensor in state]
+    return [(one.device.type, one.nbytes(), [one._cdata == other._cdata for other in storages]) for one in storages]
+
+
+def check_places():
+    """What shares a storage, wherever map_location puts it, and however it says so; lines of what is wrong."""
+    base = torch.arange(6.0)
+    state = [base, base[2:], torch.nn.Parameter(base), base.view(2, 3), torch.ones(2)]
+    places = {"nothing": None, "cpu": "cpu", "meta": "meta", "device": torch.device("meta"), "dict": {"cpu": "meta"}, "other dict": {"cuda:0": "meta"},
+              "function": to_meta, "function of nothing": lambda storage, location: None,
+              "some": lambda storage, location: to_meta(storage, location) if storage.nbytes() == 24 else storage}
+    for path, zipped in (("places.pt", True), ("places-old.pt", False)):
+        torch.save(state, path, _use_new_zipfile_serialization=zipped)
+        for name, place in places.items():
+            wanted = sharing(torch.load(path, map_location=place, weights_only=True))
+            for mmap in (None, True) if zipped else (None,):
+                found = sharing(ckpt.torch.load(path, map_location=place, mmap=mmap))
+                counts["places"] += 1
+                if found != wanted:
+                    yield "%s, map_location %s: %s, torch %s" % (path, name, found, wanted)
+
+
 def main():
     torch.set_num_threads(1)
     wrong = 0
+    for text in check_places():
+        wrong += 1
+        print("BAD\t%s" % text)
     with open(sys.argv[1], encoding="utf-8") as stream:
         pairs = [line.rstrip("\n").split("\t") for line in stream]
     for source, reference in pairs:
