@@ -9,6 +9,8 @@
 #include "_ckpt.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 PyObject *ckpt_py_raise(struct state *state, const struct ckpt_error *err, int rc)
 {
@@ -79,6 +81,31 @@ static PyObject *version(PyObject *module, PyObject *none)
 	return PyUnicode_FromString(ckpt_version());
 }
 
+/*
+ * A new file in memory that can be sealed, as an io.FileIO. No signal is handled before that owns
+ * the descriptor, so that none is lost to an exception.
+ */
+static PyObject *memory_file(PyObject *module, PyObject *none)
+{
+	PyObject *io = PyImport_ImportModule("io"), *file = NULL;
+	int fd;
+
+	(void)module;
+	(void)none;
+	if (!io)
+		return NULL;
+	fd = memfd_create("ckpt", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0) {
+		PyErr_SetFromErrno(PyExc_OSError);
+	} else {
+		file = PyObject_CallMethod(io, "FileIO", "is", fd, "r+");
+		if (!file)
+			close(fd);
+	}
+	Py_DECREF(io);
+	return file;
+}
+
 #define KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
 
 static PyMethodDef functions[] = {
@@ -100,6 +127,8 @@ static PyMethodDef functions[] = {
 	{ "scan_refusals", ckpt_py_scan_refusals, METH_VARARGS,
 	  "scan_refusals(path) -> [(name, versions, can_be_allowed, record, offset, text)]\n\nOf "
 	  "torch.load(weights_only=True)." },
+	{ "memory_file", memory_file, METH_NOARGS,
+	  "memory_file() -> io.FileIO\n\nEmpty, and can be sealed." },
 	{ "version", version, METH_NOARGS, "version() -> str\n\nOf the library." },
 	{ NULL, NULL, 0, NULL },
 };

@@ -231,8 +231,12 @@ def _scanned_stream(stream: Any, cut: Optional[Callable[[Any], int]] = None) -> 
         private = copy.stream(is_file)
     try:
         yield private
-    finally:
+    except GeneratorExit:  # interrupted before its user had it, and STREAM may be closed by now
+        raise
+    except BaseException:
         stream.seek(start + private.tell())
+        raise
+    stream.seek(start + private.tell())
 
 
 @contextlib.contextmanager

@@ -60,11 +60,12 @@ def _refused_as(verdict: str, findings: List[Any], names: List[Any], path: Optio
 
 
 class Copy:
-    """A file in memory with bytes that nobody can change any more."""
+    """A file in memory with bytes that nobody can change any more. Its descriptor is closed with it, whatever interrupts its user."""
 
     def __init__(self) -> None:
-        self.number = os.memfd_create("ckpt-guard", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self._file = _ckpt.memory_file()
 
+    number = property(lambda self: self._file.fileno())
     path = property(lambda self: "/proc/self/fd/%d" % self.number)
     nbytes = property(lambda self: os.fstat(self.number).st_size)
 
@@ -72,12 +73,12 @@ class Copy:
         return self
 
     def __exit__(self, *error: object) -> None:
-        os.close(self.number)
+        self._file.close()
 
     def write(self, data: Any) -> None:
         left = memoryview(data).cast("B")
         while left:
-            left = left[os.write(self.number, left):]
+            left = left[self._file.write(left):]
 
     def fill(self, stream: Any, most: Optional[int] = None) -> None:
         """With what STREAM has left, or MOST bytes of it."""
@@ -106,7 +107,7 @@ class Copy:
 
     def stream(self, as_file: bool) -> Any:
         """To read it, from its start. AS_FILE: with a fileno(), as loaders have ways of their own for files."""
-        raw = io.FileIO(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC), "r")
+        raw = io.FileIO(self.path, "r")
         return io.BufferedReader(raw) if as_file else _NoFile(raw)
 
 

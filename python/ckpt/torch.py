@@ -20,6 +20,7 @@ from ._checkpoint import _open_model
 from ._errors import Error
 from ._guard import Refused, guard, install_guard
 from ._load import Global, Missing, Opaque
+from ._scanned import Copy
 from ._values import refuse, to_torch
 
 __all__ = ["Refused", "UnpicklingError", "guard", "install_guard", "load", "load_broadcast"]
@@ -378,19 +379,6 @@ def _config_mmap() -> bool:
     return bool(config.load.mmap)
 
 
-def _memory_file() -> int:
-    return os.memfd_create("ckpt")
-
-
-def _write(number: int, stream: Any) -> None:
-    while True:
-        piece = memoryview(stream.read(1 << 20))
-        if not piece:
-            break
-        while piece:
-            piece = piece[os.write(number, piece):]
-
-
 def _pickle_of(source: Any) -> Optional[bytes]:
     """An archive that has the pickle of the one in SOURCE and nothing else; None: it is none that torch reads."""
     import io
@@ -401,9 +389,10 @@ def _pickle_of(source: Any) -> Optional[bytes]:
     except (RuntimeError, OSError, ValueError):  # it seeks before the start of small files that are no archives
         return None
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr("archive/data.pkl", data)
-        archive.writestr("archive/version", b"3\n")
+    archive = zipfile.ZipFile(made, "w")  # not `with`, which has an error of its own for Ctrl-C
+    archive.writestr("archive/data.pkl", data)
+    archive.writestr("archive/version", b"3\n")
+    archive.close()
     return made.getvalue()
 
 
@@ -421,12 +410,9 @@ def _refusals(f: Any) -> Any:
         f.seek(0)
         made = _pickle_of(f)
         f.seek(0)
-    number = _memory_file()
-    try:
-        _write(number, f if made is None else io.BytesIO(made))
-        return _ckpt.scan_refusals("/proc/self/fd/%d" % number)
-    finally:
-        os.close(number)
+    with Copy() as copy:
+        copy.fill(f if made is None else io.BytesIO(made))
+        return _ckpt.scan_refusals(copy.path)
 
 
 def _check_opcodes(f: Any, allowed: Dict[str, Any]) -> None:

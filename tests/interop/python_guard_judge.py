@@ -8,13 +8,16 @@ is plain. Prints a line for what is wrong, and at the end the counts, as python_
 import collections
 import copy
 import functools
+import gc
 import gzip
 import io
 import os
 import pickle
+import random
 import signal
 import sys
 import threading
+import time
 import traceback
 import types
 import warnings
@@ -394,6 +397,58 @@ def check_callbacks():
     expect(torch.equal(torch.load("good.pt", map_location=torch.device("cpu"))["a"], torch.arange(3)), "map_location as a device")
 
 
+class Interrupted(BaseException):
+    pass
+
+
+def check_interrupts(times=250):
+    """Signals at any moment of a load: no descriptor stays open."""
+    torch.save({"a": torch.arange(1000.0), "b": [torch.ones(2)] * 20}, "plain.pt")
+    numpy.save("plain.npy", numpy.array([1, "a", None], dtype=object))
+    state = pickle.dumps({"a": list(range(300))})
+
+    def stream(name, load):
+        with open(name, "rb") as opened:
+            return load(opened)
+
+    ways = {"path": lambda: torch.load("plain.pt"), "mmap": lambda: torch.load("plain.pt", mmap=True), "stream": lambda: stream("plain.pt", torch.load),
+            "array": lambda: numpy.load("plain.npy", allow_pickle=True), "pickle": lambda: pickle.loads(state),
+            "stream of a pickle": lambda: pickle.load(io.BytesIO(state)), "ckpt": lambda: ckpt.torch.load("plain.pt")}
+
+    def interrupt(number, frame):
+        if armed:
+            raise Interrupted
+
+    chance = random.Random(os.environ.get("CKPT_SEED", "1"))
+    armed = False
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for name, way in ways.items():
+            begun = time.monotonic()
+            way()
+            taken = time.monotonic() - begun
+            gc.collect()
+            open_before, interrupted = os.listdir("/proc/self/fd"), 0
+            for _ in range(times):
+                try:
+                    armed = True
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, taken))
+                    way()
+                    armed = False
+                except Interrupted:
+                    interrupted += 1
+                finally:
+                    armed = False
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            gc.collect()
+            expect(interrupted > times // 10, "%s: only %d of %d were interrupted", name, interrupted, times)
+            expect(len(os.listdir("/proc/self/fd")) == len(open_before), "%s, interrupted: %s are open, before %s", name,
+                   len(os.listdir("/proc/self/fd")), len(open_before))
+            counts["interrupts"] += interrupted
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+
+
 def same_position(path, options):
     """A stream stands where torch leaves it."""
     places = []
@@ -449,7 +504,7 @@ def main():
     with ckpt.torch.guard():
         with open("maybe_plain.txt", encoding="utf-8") as stream:
             check_hostile("hostile", set(stream.read().split("\n")), "every-way" in sys.argv)
-        for check in (check_beginning, check_one_reading, check_unpicklers, check_arrays, check_callbacks):
+        for check in (check_beginning, check_one_reading, check_unpicklers, check_arrays, check_callbacks, check_interrupts):
             try:
                 check()
             except Exception as error:

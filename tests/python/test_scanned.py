@@ -5,6 +5,7 @@ import io
 import os
 import pickle
 import pickletools
+import sys
 
 import pytest
 
@@ -138,3 +139,43 @@ def test_the_scan_lists_globals(tmp_path):
     assert (path, form) == (str(tmp_path / "a.pkl"), "pickle") and verdict == "dangerous" and findings
     assert [name[:3] for name in names] == [("collections.OrderedDict", "data", True), ("os.system", "code", False)]
     assert all(record == "" and offset > 0 for _, _, _, record, offset in names)
+
+
+def interrupted_at_every_step(call):
+    """How often Ctrl-C came before CALL was done: before each opcode of Python that it runs, one after the other."""
+    for number in range(1 << 30):
+        left = [number]
+
+        def step(frame, event, _, left=left):
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                left[0] -= 1
+                if left[0] < 0:
+                    raise KeyboardInterrupt
+            return step
+
+        before = sys.gettrace()
+        sys.settrace(step)
+        try:
+            call()
+        except KeyboardInterrupt:
+            continue
+        finally:
+            sys.settrace(before)
+        return number
+
+
+def read_a_copy():
+    with _scanned.Copy() as copy:
+        copy.write(b"some")
+        copy.seal()
+        with copy.stream(True) as stream, copy.stream(False) as other:
+            assert stream.read() == other.read()
+
+
+@pytest.mark.parametrize("call", [read_a_copy, lambda: _scanned.check_pickle(pickle.dumps([1, 2]))])
+def test_what_is_interrupted_leaves_no_file_open(call):
+    call()
+    before = os.listdir("/proc/self/fd")
+    assert interrupted_at_every_step(call) > 50
+    assert len(os.listdir("/proc/self/fd")) == len(before)
