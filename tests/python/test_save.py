@@ -370,3 +370,26 @@ def test_a_builder_takes_only_its_own_nodes(model):
     built.close()
     with pytest.raises(ValueError, match="closed"):
         built.save("x.pt")
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_is_not(model, tmp_path):
+    """As the command does: torch.save() would write through it."""
+    for number, write in enumerate((lambda path: ckpt.save({"n": 1}, path), lambda path: ckpt.open(model).save(path, overwrite=True),
+                                    lambda path: ckpt.convert(model, path, to="torch-legacy", overwrite=True))):
+        link, target, nowhere = (tmp_path / ("%s%d.pt" % (name, number)) for name in ("latest", "epoch", "nowhere"))
+        target.write_bytes(b"precious")
+        link.symlink_to(target.name)
+        write(link)
+        assert not link.is_symlink() and len(ckpt.load(link)) > 0 and target.read_bytes() == b"precious"
+        link.unlink()
+        link.symlink_to(nowhere.name)
+        write(link)
+        assert not link.is_symlink() and not nowhere.exists()
+    link.unlink()
+    link.symlink_to(target.name)
+    with pytest.raises(ckpt.Error) as raised:
+        ckpt.save({"n": 1}, link, overwrite=False)
+    assert raised.value.status == "EXISTS" and link.is_symlink()
+    with open(link, "wb") as stream:  # who wants that
+        ckpt.save({"n": 1}, stream)
+    assert link.is_symlink() and ckpt.load(target) == {"n": 1}
