@@ -6,8 +6,9 @@ pickle in which storages are numbers, then all bytes in buckets, which it reads 
 storages, fill them, and then the objects, as some are made from values (sparse tensors).
 
 What must stay true: every rank calls the same collectives in the same order, whatever happens to it. What fails on a
-rank is kept until the ranks agree that all go on (_Meeting.agree), and is raised there by all of them. Only a failure
-of a collective itself ends a rank at once; the others then end with the connection, or by the time-out of the group.
+rank is kept until the ranks agree that all go on (_Meeting.agree), and is raised there by all of them; none returns or raises before all
+know that (_Meeting.leave). Only a failure of a collective itself ends a rank at once; the others then end with the connection, or
+by the time-out of the group.
 """
 
 from __future__ import annotations
@@ -123,9 +124,23 @@ class _Meeting:
             return
         mine = self._error if rank == self._rank else None
         sent = self.send(_packed(mine) if mine is not None else None, _global_rank(self._group, rank))
+        self.leave()
         error = mine if mine is not None else _unpacked(sent)
         error.add_note("on rank %d of the group" % rank)
         raise error
+
+    def leave(self) -> None:
+        """Wait until all ranks know how it ended.
+
+        A rank may exit as soon as it knows, and what others have not received by then may be lost with its connections. If
+        this fails, a rank is gone, which changes nothing of what is known here.
+        """
+        try:
+            last = torch.zeros((1,), dtype=torch.int64, device=self.device)
+            dist.all_reduce(last, group=self._group)
+            last.item()
+        except Exception:
+            pass
 
 
 def _packed(error: BaseException) -> bytes:
@@ -374,6 +389,7 @@ def _send(meeting: _Meeting, source: Any, bucket: int) -> Any:
         pieces = after
     meeting.local("build", lambda: None)
     meeting.agree()
+    meeting.leave()
     return source.result
 
 
@@ -393,6 +409,7 @@ def _receive(meeting: _Meeting, device: Any) -> Any:
         meeting.local("written", lambda: data.unpack(pieces, carrier))
     result = meeting.local("build", lambda: _unpickled(objects, storages))
     meeting.agree()
+    meeting.leave()
     return result
 
 

@@ -209,6 +209,36 @@ def fail_at(world, failing, number, name, way):
         expect(all(isinstance(one, Planned) and str(one) == "at %s" % name for one, _ in found), "%s: %s", what, [one for one, _ in found])
 
 
+def check_leaving(world):
+    """No rank returns, or raises, before all know how it ends: it may exit at once, and its connections with it."""
+    together = _broadcast._Meeting._together
+
+    def run(path, slow, last):
+        def work(rank):
+            calls = [0]
+
+            def slowly(self, call):
+                together(self, call)
+                calls[0] += 1
+                if rank == slow and calls[0] == last:
+                    time.sleep(0.5)
+                    calls.append(time.monotonic())
+            _broadcast._Meeting._together = slowly
+            try:
+                end = ckpt.torch.load_broadcast(path if rank == 0 else NOWHERE)["n"]
+            except ckpt.Error as error:
+                end = error.status
+            return end, calls, time.monotonic()
+        return [one for one, _ in ranks(world, work)]
+
+    for path, end in (("good.pt", 7), (NOWHERE, "IO")):
+        last = run(path, 0, -1)[0][1][0]
+        for slow in range(world):
+            found = run(path, slow, last)
+            known = found[slow][1][-1]
+            expect(all(one[0] == end and one[2] >= known for one in found), "%s, rank %d of %d is slow: %s", path, slow, world, found)
+
+
 def check_group():
     """A group of some ranks, whose source has another number in it; the others do something else."""
     def work(rank):
@@ -298,6 +328,8 @@ def main():
     check_errors(2)
     check_errors(3)
     check_failures(3, 1 if "every-step" in sys.argv else 6)
+    check_leaving(2)
+    check_leaving(3)
     check_group()
     check_guard()
     check_memory_and_reading()
