@@ -191,3 +191,14 @@ def test_import_brings_nothing_large():
             "print(sorted((set(sys.modules) - before) & {'numpy', 'torch', 'typing', 'ml_dtypes', 'threading', 're'}))")
     out = subprocess.run([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, check=True, text=True).stdout
     assert out == "[]\n"
+
+
+@pytest.mark.parametrize("framework", [None, "numpy"])
+def test_one_item_is_an_array_without_dimensions(model, framework, tmp_path):
+    """As safetensors gives it; numpy itself would give a scalar."""
+    numpy = pytest.importorskip("numpy")
+    path = str(tmp_path / "scalar.pt")
+    ckpt.save({"n": numpy.array(1.5, "float32")}, path)
+    with ckpt.open(path, framework=framework) as f, ckpt.open(model, framework=framework) as g:
+        for found, wanted in ((f["n"][()], 1.5), (f["n"][...], 1.5), (f.get_tensor("n"), 1.5), (g["c"][1], -1.0), (g["a"][2, 3], 11.0)):
+            assert type(found) is numpy.ndarray and found.shape == () and found.dtype == "float32" and found.item() == wanted
