@@ -114,6 +114,9 @@ PyObject *ckpt_py_numbers(const uint64_t *numbers, uint64_t count);
 /* DICT, unless an exception is set: then NULL, and it is released. */
 PyObject *ckpt_py_finished(PyObject *dict);
 
+/* What an edit did, as a dict. */
+PyObject *ckpt_py_edit_report(const struct ckpt_edit_report *report);
+
 /* Methods of Model in other files than _model.c. */
 PyObject *ckpt_py_build(PyObject *self, PyObject *args);
 PyObject *ckpt_py_table(PyObject *self, PyObject *none);
@@ -140,6 +143,9 @@ PyObject *ckpt_py_open_memory(PyObject *module, PyObject *args);
 PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *ckpt_py_builder(PyObject *module, PyObject *none);
 PyObject *ckpt_py_repair_open(PyObject *module, PyObject *args);
+PyObject *ckpt_py_average(PyObject *module, PyObject *args);
+
+PyObject *ckpt_py_reindex(PyObject *module, PyObject *args);
 
 /* Functions of the module that say something of a path. */
 PyObject *ckpt_py_verify(PyObject *module, PyObject *args);

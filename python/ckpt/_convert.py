@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From one form to another: the bytes of the commands `ckpt convert`, `merge`, `split` and `repair`."""
+"""From one form to another: the bytes of the commands `ckpt convert`, `merge`, `split`, `average`, `reindex` and `repair`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from ._values import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Sequence, Union
+    from typing import Any, Dict, List, Optional, Sequence, Union
 
     Names = Union[str, Sequence[str]]
 
 _PROVEN_ONLY = 1
+_OTHERS_LAST, _EMA = 1, 2  # enum ckpt_average_flags
+_REPLACE, _NO_SYNC, _DRY_RUN, _HARD_LINK = 1, 2, 8, 16  # enum ckpt_save_flags
 _FILLS = {None: 0, "zeros": 1, "nan": 2}
 _FOREIGN = (".gguf", ".onnx", ".h5", ".hdf5", ".pb", ".tflite", ".msgpack", ".npy")
 
@@ -113,6 +115,59 @@ def split(source: Any, target: Any, ranks: int, to: str = "dcp", dim: Union[int,
     finally:
         if opened is not None:
             opened.close()
+
+
+def average(sources: Sequence[Any], target: Any, weights: Optional[Sequence[float]] = None, ema: Optional[float] = None,
+            only: Names = (), others: Optional[str] = None, profile: Optional[str] = None, overwrite: bool = False,
+            progress: Any = None, **options: Any) -> Dict[str, Any]:
+    """Write the mean of SOURCES, paths or open checkpoints, to TARGET: of each floating and complex tensor, number by number.
+
+    WEIGHTS  a number for each of SOURCES, divided by their sum; None: all the same
+    EMA      as a training averages: e = EMA * e + (1 - EMA) * x, the oldest first
+    ONLY     patterns of the tensors to average
+    OTHERS   "last": all else is that of the last of SOURCES; None: it has to be equal in all of them
+    OPTIONS  no_sync, dry_run ...: see Checkpoint.save()
+
+    The format is that of the first, or of the last with OTHERS="last".
+    """
+    if others not in (None, "last"):
+        raise ValueError("others is 'last' or None, not %r" % (others,))
+    if weights is not None and ema is not None:
+        raise ValueError("weights and ema exclude each other")
+    opened: List[Checkpoint] = []
+    try:
+        inputs: List[Checkpoint] = []
+        for source in sources:
+            if not isinstance(source, Checkpoint):
+                opened.append(Checkpoint(source))
+            inputs.append(source if isinstance(source, Checkpoint) else opened[-1])
+        numbers = None if weights is None else [float(weight) for weight in weights]
+        flags = (_OTHERS_LAST if others else 0) | (_EMA if ema is not None else 0)
+        model, report = _ckpt.average([one._model for one in inputs], flags, names_of(only), numbers, ema or 0.0)
+        f = inputs[-1 if others else 0]._derived(model, dict(report, edit="average"))
+        try:
+            if report["unmatched"] is not None:
+                raise refuse("no floating tensor is named like '%s'" % report["unmatched"], "NOTFOUND")
+            return f.save(target, overwrite=overwrite, profile=profile, progress=progress, **options)
+        finally:
+            f.close()
+    finally:
+        for one in opened:
+            one.close()
+
+
+def reindex(path: Any, target: Any = None, for_torch: Optional[str] = None, from_ranks: bool = False, overwrite: bool = False,
+            no_sync: bool = False, dry_run: bool = False, hard_link: bool = False) -> Dict[str, Any]:
+    """Write the index of the DCP directory PATH anew: in place, or in TARGET, a new directory with the same data files.
+
+    FOR_TORCH   the oldest torch that has to load it: "1.13", or "2.0" and later; None: "2.0"
+    FROM_RANKS  from the indexes of single ranks, although there is a .metadata
+    HARD_LINK   TARGET gets names of the same data files
+
+    Returns "source" and "indexes" (what it was made from), "entries", "chunks", "uncovered", "nbytes".
+    """
+    flags = (_REPLACE if overwrite else 0) | (_NO_SYNC if no_sync else 0) | (_DRY_RUN if dry_run else 0) | (_HARD_LINK if hard_link else 0)
+    return _ckpt.reindex(path, target, flags, for_torch, from_ranks)
 
 
 def repair(path: Any, target: Any = None, fill: Optional[str] = None, proven_only: bool = False, overwrite: bool = False,

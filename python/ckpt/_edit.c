@@ -186,7 +186,7 @@ static bool append(PyObject *list, PyObject *item)
 	return fine;
 }
 
-static PyObject *report_dict(const struct ckpt_edit_report *r)
+PyObject *ckpt_py_edit_report(const struct ckpt_edit_report *r)
 {
 	PyObject *places = PyList_New(0), *changes = PyList_New(0), *unused = PyList_New(0);
 	bool fine = places && changes && unused;
@@ -244,7 +244,7 @@ static PyObject *apply(struct model *self, size_t k, struct edit *e)
 		Py_DECREF(out);
 		return ckpt_py_raise_for(self, &err, rc);
 	}
-	dict = report_dict(&report);
+	dict = ckpt_py_edit_report(&report);
 	if (!dict) {
 		Py_DECREF(out);
 		return NULL;

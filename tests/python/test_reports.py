@@ -4,11 +4,13 @@
 import json
 import math
 import os
+import struct
 import subprocess
 
 import pytest
 
 import ckpt
+from ckpt import _ckpt
 from conftest import Floats
 
 COMMAND = os.environ.get("CKPT")
@@ -188,6 +190,71 @@ def test_merge_writes_what_the_command_writes(out, call, words, trainer, tmp_pat
     call(tmp_path / "dcp", tmp_path / "ours" / out)
     subprocess.run([COMMAND, "merge", "-q", str(tmp_path / "dcp"), str(tmp_path / "theirs" / out)] + words, check=True)
     assert same_trees(tmp_path / "ours", tmp_path / "theirs") == 1
+
+
+@needs_command
+@pytest.mark.parametrize("options, words", [
+    ({}, []), ({"weights": [1, 2, 0.5]}, ["--weights", "1,2,0.5"]), ({"ema": 0.9, "only": "model.*", "others": "last"}, ["--ema", "0.9", "--only", "model.*", "--others", "last"]),
+    ({"profile": "2.0"}, ["--profile", "2.0"])])
+def test_average_writes_what_the_command_writes(options, words, trainer, tmp_path):
+    paths = [trainer]
+    for number in (1, 2):
+        state = ckpt.load(trainer)
+        state["model"]["module.fc.bias"] = Floats(number)
+        if "others" in options:
+            state["epoch"] = number
+        paths.append(str(tmp_path / ("%d.pt" % number)))
+        ckpt.save(state, paths[-1])
+    for folder in ("ours", "theirs"):
+        (tmp_path / folder).mkdir()
+    ckpt.average([paths[0], ckpt.open(paths[1]), ckpt.open(open(paths[2], "rb").read())], tmp_path / "ours" / "x.pt", **options)
+    subprocess.run([COMMAND, "average", "-q", *paths, str(tmp_path / "theirs" / "x.pt")] + words, check=True)
+    assert same_trees(tmp_path / "ours", tmp_path / "theirs") == 1
+
+
+def test_an_average_keeps_what_it_is_made_of(trainer):
+    """Memory, functions and files of all, though they are closed; and lets them go."""
+    data = bytearray(open(trainer, "rb").read())
+    models = [_ckpt.open(trainer), _ckpt.open_memory(data), _ckpt.open_reader(lambda offset, nbytes: bytes(data[offset:offset + nbytes]), len(data))]
+    mean, report = _ckpt.average(models, 0, [], None, 0.0)
+    for model in models:
+        model.close()
+    with pytest.raises(BufferError):
+        data.clear()
+    assert mean.open_array("model.module.fc.bias").read() == struct.pack("<f", 0.5)
+    mean.close()
+    data.clear()
+
+
+def test_averages_that_cannot_be_write_nothing(trainer, damaged, tmp_path):
+    other = str(tmp_path / "other.pt")
+    ckpt.save({"a": Floats(1)}, other)
+    before, out = sorted(os.listdir(tmp_path)), tmp_path / "x.pt"
+    for sources, options, status in (([trainer, other], {}, "UNSUPPORTED"), ([trainer, trainer], {"only": "nowhere"}, "NOTFOUND"),
+                                     ([trainer, trainer], {"weights": [1, -1]}, "ARG"), ([trainer, tmp_path / "none"], {}, "IO")):
+        with pytest.raises(ckpt.Error) as raised:
+            ckpt.average(sources, out, **options)
+        assert raised.value.status == status
+    for sources, options in (([trainer], {"weights": [1, 2]}), ([], {}), ([trainer], {"others": "first"}), ([trainer], {"ema": 0.5, "weights": [1]})):
+        with pytest.raises(ValueError):
+            ckpt.average(sources, out, **options)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@needs_command
+@pytest.mark.parametrize("options, words", [({}, []), ({"for_torch": "1.13"}, ["--for-torch", "1.13"]), ({"hard_link": True, "no_sync": True}, ["--hard-link", "--no-sync"])])
+def test_reindex_writes_what_the_command_writes(options, words, trainer, tmp_path):
+    ckpt.split(trainer, tmp_path / "dcp", ranks=2)
+    report = ckpt.reindex(tmp_path / "dcp", tmp_path / "ours", **options)
+    subprocess.run([COMMAND, "reindex", str(tmp_path / "dcp"), str(tmp_path / "theirs")] + words, check=True, stdout=subprocess.DEVNULL)
+    assert same_trees(tmp_path / "ours", tmp_path / "theirs") > 1
+    assert report["source"] == ".metadata" and report["uncovered"] == 0 and report["nbytes"] == os.path.getsize(tmp_path / "ours" / ".metadata")
+    with pytest.raises(ckpt.Error) as raised:
+        ckpt.reindex(tmp_path / "dcp", tmp_path / "ours")
+    assert raised.value.status == "EXISTS"
+    assert ckpt.reindex(tmp_path / "dcp", dry_run=True)["nbytes"] > 0
+    ckpt.reindex(tmp_path / "dcp")
+    assert ckpt.verify(tmp_path / "dcp")["verdict"] in ("sound", "complete")
 
 
 def same_trees(a, b):
