@@ -82,11 +82,9 @@ static int write_to(const struct ckpt_output *o, const char *path, struct ckpt_s
 	if (rc == 0)
 		rc = ckpt_model_check_saved(o->model, o->options->flags, err);
 	if (rc == 0)
-		rc = ckpt_sink_sync(sink, err);
+		rc = ckpt_mover_sync(mover, err);
 	if (rc == 0 && o->replaced)
 		rc = ckpt_patch_check(o->replaced, path, err);
-	if (rc == 0)
-		rc = ckpt_mover_check_cancel(mover, err);
 	ckpt_mover_close(mover);
 	return rc;
 }

@@ -430,6 +430,21 @@ int ckpt_sink_name(struct ckpt_sink *sink, struct ckpt_error *err)
 	return ckpt_error_at(err, give_name(sink, err), sink->path, NULL, CKPT_NO_OFFSET);
 }
 
+int ckpt_sink_sync_part(struct ckpt_sink *sink, uint64_t off, uint64_t len, struct ckpt_error *err)
+{
+	const unsigned flags = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+			       SYNC_FILE_RANGE_WAIT_AFTER;
+
+	if (sink->flags & CKPT_SINK_NO_SYNC ||
+	    sync_file_range(sink->fd, (off_t)off, (off_t)len, flags) == 0)
+		return 0;
+	/* what a disk refuses is told once: fsync() would not say it again */
+	if (errno != EIO && errno != ENOSPC && errno != EDQUOT)
+		return 0;
+	return ckpt_error_at(err, ckpt_fail_errno(err, "cannot sync the output"), sink->path, NULL,
+			     CKPT_NO_OFFSET);
+}
+
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err)
 {
 	int rc = extend_to_least_size(sink, err);

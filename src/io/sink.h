@@ -67,6 +67,12 @@ int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool 
 /* Wait until the bytes are on the disk; nothing with CKPT_SINK_NO_SYNC. */
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err);
 
+/*
+ * The same for LEN bytes from OFF on, and without what the file system keeps of the file:
+ * ckpt_sink_sync() has to follow.
+ */
+int ckpt_sink_sync_part(struct ckpt_sink *sink, uint64_t off, uint64_t len, struct ckpt_error *err);
+
 /* For reading what was written. Borrowed. */
 int ckpt_sink_fd(const struct ckpt_sink *sink);
 

@@ -28,6 +28,7 @@ enum {
 	SMALL = 64 << 10,	/* pieces up to here go through memory */
 	WINDOW = 256 << 10,	/* small pieces are read in windows of this size */
 	KERNEL_STEP = 64 << 20, /* the cancel flag is checked after each */
+	SYNC_STEP = 16 << 20,	/* the same */
 	MOST_WINDOWS = 32,
 	LONG_PART = 8 << 20, /* long enough to keep the threads busy by itself */
 	FEW_FULL = 4,	     /* full buffers in a row, before a thread is started to write them */
@@ -99,7 +100,7 @@ void ckpt_mover_close(struct ckpt_mover *m)
 	free(m);
 }
 
-int ckpt_mover_check_cancel(const struct ckpt_mover *m, struct ckpt_error *err)
+static int check_cancel(const struct ckpt_mover *m, struct ckpt_error *err)
 {
 	if (ckpt_cancelled(m->o.cancel))
 		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, nothing was written");
@@ -108,11 +109,28 @@ int ckpt_mover_check_cancel(const struct ckpt_mover *m, struct ckpt_error *err)
 
 static int report_progress(struct ckpt_mover *m, struct ckpt_error *err)
 {
-	if (ckpt_mover_check_cancel(m, err) < 0)
+	if (check_cancel(m, err) < 0)
 		return CKPT_E_CANCELLED;
 	if (m->o.progress)
 		m->o.progress(m->o.ctx, m->flushed + m->gathered, m->o.total);
 	return 0;
+}
+
+int ckpt_mover_sync(struct ckpt_mover *m, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	ckpt_sink_start_sync(m->sink);
+	for (uint64_t off = 0; rc == 0 && off < m->flushed; off += SYNC_STEP) {
+		rc = ckpt_sink_sync_part(m->sink, off, SYNC_STEP, err);
+		if (rc == 0)
+			rc = report_progress(m, err);
+	}
+	if (rc == 0)
+		rc = ckpt_sink_sync(m->sink, err);
+	if (rc == 0)
+		rc = report_progress(m, err); /* which may be what raises the flag */
+	return rc < 0 ? rc : check_cancel(m, err);
 }
 
 /* After this nobody else writes to the sink. */
@@ -288,7 +306,7 @@ static int report_blocks(void *ctx, uint64_t done, struct ckpt_error *err)
 {
 	struct ckpt_mover *m = ctx;
 
-	if (ckpt_mover_check_cancel(m, err) < 0)
+	if (check_cancel(m, err) < 0)
 		return CKPT_E_CANCELLED;
 	if (m->o.progress)
 		m->o.progress(m->o.ctx, m->flushed + done, m->o.total);

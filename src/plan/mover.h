@@ -41,8 +41,11 @@ int ckpt_mover_copy(struct ckpt_mover *mover, const struct ckpt_recipe *recipe,
 int ckpt_mover_patch(struct ckpt_mover *mover, uint64_t at, const void *bytes, size_t len,
 		     struct ckpt_error *err);
 
-/* CKPT_E_CANCELLED if the cancel flag is up. */
-int ckpt_mover_check_cancel(const struct ckpt_mover *mover, struct ckpt_error *err);
+/*
+ * Wait until all bytes of the sink are on the disk, and look at the cancel flag meanwhile and
+ * afterwards: CKPT_E_CANCELLED if it is up. To be called when nothing is put any more.
+ */
+int ckpt_mover_sync(struct ckpt_mover *mover, struct ckpt_error *err);
 
 /* Write what is gathered. The sink then has everything up to the last piece. */
 int ckpt_mover_flush(struct ckpt_mover *mover, struct ckpt_error *err);

@@ -144,3 +144,26 @@ def test_a_forked_process_can_read(large):
             finally:
                 os._exit(2)
         assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_signal_while_the_disk_is_waited_for_leaves_nothing(large, tmp_path):
+    state, out = ckpt.load(large), tmp_path / "new.pt"
+    for _ in range(4):
+        end, saved = threading.Event(), False
+
+        def send():
+            end.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        try:
+            ckpt.save(state, out, check=False, progress=lambda done, total: end.set() if done == total else None)
+            saved = True
+            thread.join()
+            time.sleep(0.01)
+        except KeyboardInterrupt:
+            assert saved or not out.exists()
+        thread.join()
+        out.unlink(missing_ok=True)
+    assert os.listdir(tmp_path) == ["large.pt"]
