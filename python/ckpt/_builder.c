@@ -298,18 +298,26 @@ static PyObject *new_frozenset(PyObject *object, PyObject *numbers)
 	return add_row((struct builder *)object, numbers, true);
 }
 
+/* The two nodes of ARGS: the first is changed, and gets the second. False, and an exception: not so. */
+static bool take_pair(struct builder *self, PyObject *args, struct ckpt_node **changed,
+		      const struct ckpt_node **given)
+{
+	PyObject *where, *what;
+
+	if (!ckpt_py_builder_use(self) || !PyArg_ParseTuple(args, "OO", &where, &what))
+		return false;
+	*changed = node_to_change(self, where);
+	*given = *changed ? ckpt_py_builder_node(self, what) : NULL;
+	return *given != NULL;
+}
+
 static PyObject *append(PyObject *object, PyObject *args)
 {
 	struct builder *self = (struct builder *)object;
-	PyObject *where, *what;
 	struct ckpt_node *container;
 	const struct ckpt_node *item;
 
-	if (!ckpt_py_builder_use(self) || !PyArg_ParseTuple(args, "OO", &where, &what))
-		return NULL;
-	container = node_to_change(self, where);
-	item = container ? ckpt_py_builder_node(self, what) : NULL;
-	if (!item)
+	if (!take_pair(self, args, &container, &item))
 		return NULL;
 	return ckpt_build_append(self->b, container, item) ? Py_NewRef(Py_None) : refuse(self);
 }
@@ -358,15 +366,10 @@ static PyObject *new_call(PyObject *object, PyObject *args)
 static PyObject *set_state(PyObject *object, PyObject *args)
 {
 	struct builder *self = (struct builder *)object;
-	PyObject *where, *what;
 	struct ckpt_node *call;
 	const struct ckpt_node *value;
 
-	if (!ckpt_py_builder_use(self) || !PyArg_ParseTuple(args, "OO", &where, &what))
-		return NULL;
-	call = node_to_change(self, where);
-	value = call ? ckpt_py_builder_node(self, what) : NULL;
-	if (!value)
+	if (!take_pair(self, args, &call, &value))
 		return NULL;
 	return ckpt_build_set_state(self->b, call, value) ? Py_NewRef(Py_None) : refuse(self);
 }
