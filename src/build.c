@@ -116,6 +116,7 @@ int ckpt_builder_new(struct ckpt_builder **out, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	}
 	b->doc->storage_bytes = storage_bytes;
+	b->doc->of_objects = true;
 	b->doc->pickle.next_id = 1;
 	b->doc->pickle.protocol = 4; /* names are those of Python 3 */
 	b->maker = (struct ckpt_maker){ .arena = b->doc->pickle.arena, .pickle = &b->doc->pickle };

@@ -108,6 +108,7 @@ struct ckpt_document {
 	struct ckpt_pickle pickle;  /* owned */
 	uint8_t *pickle_bytes;	    /* owned; the pickle's strings point into it */
 	size_t pickle_len;
+	bool of_objects; /* built of objects in memory, as <ckpt/build.h> does it: no load made them */
 	bool of_cpp; /* torch's C++ pickler wrote it, or may have: see model/cpp_calls.h */
 	struct ckpt_storage *storages; /* malloc, in order of first mention */
 	uint32_t storage_count, storage_cap;

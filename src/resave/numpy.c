@@ -6,7 +6,9 @@
  * array_setstate) and scalartypes.c.src (gentype_reduce).
  *
  * All dtypes of one name that numpy has as a constant must get one id (`numpy_dtypes`), all
- * others one each; otherwise memo references go to the wrong object.
+ * others one each; otherwise memo references go to the wrong object. In a model that was built of
+ * objects in memory (`of_objects`) nodes say already which dtypes are one object, and arrays have
+ * the byte order that they have: nothing there is as a load would leave it.
  */
 #include "resave/resaver.h"
 
@@ -88,7 +90,8 @@ const struct ckpt_value *ckpt_resave_numpy_scalar(struct ckpt_saver *s, const st
 	char text[8];
 	uint32_t id;
 
-	if (!items[0] || !items[1] || !numpy_dtype_text(s, items[0], text))
+	if (s->model->doc->of_objects || !items[0] || !items[1] ||
+	    !numpy_dtype_text(s, items[0], text))
 		return v;
 	if (!numpy_dtype_id(s, text, &id))
 		return NULL;
@@ -315,7 +318,7 @@ static const struct ckpt_value *make_frombuffer(struct ckpt_saver *s, const stru
 	return made;
 }
 
-/* numpy swaps a big-endian array when it loads it, and keeps it that way. */
+/* numpy swaps a big-endian array when it loads it, and keeps it that way; see of_objects above. */
 const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *state = v->u.call->state ? ckpt_resave_now(s, v->u.call->state)
@@ -327,7 +330,7 @@ const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const str
 	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count != 5)
 		return v;
 	memcpy(items, state->u.seq.items, sizeof(items));
-	unit = big_endian_unit(s, ckpt_resave_now(s, items[2]));
+	unit = s->model->doc->of_objects ? 0 : big_endian_unit(s, ckpt_resave_now(s, items[2]));
 	if (!unit)
 		return s->o->protocol >= 5 ? make_frombuffer(s, v, items) : v;
 	data = ckpt_resave_now(s, items[4]);

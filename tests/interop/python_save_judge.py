@@ -3,7 +3,7 @@
 
 Each object of the registry is written by both in one process, so that they see the same objects: as it is; with arrays of numpy
 in place of its tensors; and once more as ckpt.load() reads it, which has to be what torch.load() and torch.save() make of it.
-What ckpt.save() refuses is counted, and must be of a kind that it does not know. Prints a line for what is wrong, and counts.
+So are the objects of python_save_dtypes.py. What ckpt.save() refuses is counted, and must be of a kind that it does not know. Prints a line for what is wrong, and counts.
 """
 
 import collections
@@ -20,6 +20,7 @@ import torch  # noqa: E402
 
 import ckpt  # noqa: E402
 import fake_cuda  # noqa: E402
+import python_save_dtypes  # noqa: E402
 import registry  # noqa: E402
 import torch_files  # noqa: E402
 
@@ -30,13 +31,6 @@ NUMPY = {torch.float64, torch.float32, torch.float16, torch.int64, torch.int32, 
 ATOMS = {type(None), bool, int, float, complex, str, bytes, bytearray}
 VERSION = registry.torch_version()
 PROFILE = None if VERSION >= (2, 14) else "%d.%d" % VERSION
-# what ckpt.save() writes in another way: it writes what a load and a save would make of the object
-KNOWN = {
-    "numpy_big_endian": "a load swaps arrays", "found_numpy_big_endian_empty": "a load swaps arrays",
-    "found_numpy_big_endian_text": "a load swaps arrays", "found_numpy_swapped_and_scalars": "a load swaps arrays",
-    "found_numpy_not_in_one_piece": "a load swaps arrays", "numpy_shared": "a load makes dtypes with fields anew",
-    "found_numpy_of_quantized": "a load makes a dtype of numpy anew",
-}
 
 
 class Other(Exception):
@@ -113,8 +107,6 @@ def same(name, way, wanted, obj, folder, must=(), **options):
         return
     if read(path) == read(wanted):
         counts[way] += 1
-    elif name in KNOWN and way == "objects":
-        counts["other bytes, as known"] += 1
     else:
         yield "%s: other bytes: %s" % (way, path)
 
@@ -142,6 +134,23 @@ def check(entry, folder):
     yield from same(entry.name, "loaded", again, ckpt.load(source), folder)
 
 
+def check_dtypes(folder):
+    """Dtypes of numpy beside its scalars and arrays, as objects that were not loaded."""
+    for name, obj in python_save_dtypes.build_all():
+        source = os.path.join(folder, "torch", "dtypes_%s.pt" % name)
+        try:
+            torch.save(obj, source)
+        except Exception:
+            counts["torch cannot"] += 1
+            continue
+        name = "dtypes_" + name
+        for text in same(name, "objects", source, obj, folder, arrays="numpy"):
+            yield "%s: %s" % (name, text)
+        if not python_save_dtypes.has_arrays(obj):
+            for text in same(name, "arrays", source, obj, folder):
+                yield "%s: %s" % (name, text)
+
+
 def main():
     import objects  # noqa: F401
 
@@ -165,6 +174,9 @@ def main():
         except Exception:
             wrong += 1
             print("BAD\t%s: %s" % (entry.name, traceback.format_exc()[-700:].replace("\n", " | ")), flush=True)
+    for text in check_dtypes(folder):
+        wrong += 1
+        print("BAD\t%s" % text, flush=True)
     for text, count in refused.most_common(400 if pattern != "*" else 40):
         print("refused %d\t%s" % (count, text))
     right = sum(counts[way] for way in ("objects", "arrays", "loaded"))

@@ -85,6 +85,17 @@ def test_arrays_stay_arrays_where_that_is_wanted(tmp_path):
         ckpt.save([], str(tmp_path / "x.pt"), arrays="torch")
 
 
+def test_a_dtype_beside_what_has_it_is_written_once(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    swapped = numpy.arange(2, dtype=">f8")
+    for obj, dtypes in (([numpy.dtype("f4"), numpy.float32(1), numpy.float32(2), numpy.ones(2, "f4")], 1), ([swapped, swapped.dtype], 1),
+                        ([numpy.float32(1), numpy.dtype("f8")], 2), ([numpy.dtype(">f4"), numpy.dtype(">f4")], 2)):
+        ckpt.save(obj, tmp_path / "x.pt", arrays="numpy")
+        with zipfile.ZipFile(tmp_path / "x.pt") as archive:
+            codes = list(pickletools.genops(archive.read("x/data.pkl")))
+        assert sum(code.name == "BUILD" for code, _, _ in codes) - sum(isinstance(item, numpy.ndarray) for item in obj) == dtypes, obj
+
+
 def test_lazy_tensors_are_read_when_they_are_written(model, tmp_path):
     state = ckpt.load(model)
     state["more"] = [state["a"], state["epoch"]]
