@@ -22,6 +22,10 @@ struct ckpt_reindex_options {
 	const char *for_torch;
 	bool from_ranks;     /* from the indexes of single ranks, although there is a .metadata */
 	uint8_t reserved[7]; /* 0 */
+	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
+	/* bytes of data files; TOTAL is 0 until the index is made; may be NULL */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
 };
 #define CKPT_REINDEX_OPTIONS_INIT \
 	{ \
@@ -49,7 +53,8 @@ struct ckpt_reindex_report {
  * linked or copied; OUT NULL replaces the index in place, in one step.
  *
  * Returns 0; CKPT_E_FORMAT if there is no complete index, if ranks disagree about a tensor, or if
- * the ranks' chunks leave a hole (an index is missing); CKPT_E_ARG; and as ckpt_save().
+ * the ranks' chunks leave a hole (an index is missing); CKPT_E_ARG; CKPT_E_CANCELLED; and as
+ * ckpt_save().
  */
 CKPT_API int ckpt_reindex(const char *path, const char *out,
 			  const struct ckpt_reindex_options *options,

@@ -450,6 +450,9 @@ struct ckpt_average_options {
 	const double *weights;	    /* one for each checkpoint; NULL: 1 for each */
 	double decay;		    /* from 0 on, below 1 */
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
+	/* bytes of the pair of checkpoints that is compared; may be NULL */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
 };
 #define CKPT_AVERAGE_OPTIONS_INIT \
 	{ \

@@ -96,21 +96,31 @@ static bool take_weights(PyObject *weights, size_t count, double **out)
 }
 
 static PyObject *average(struct state *state, const struct inputs *in,
-			 const struct ckpt_average_options *options)
+			 struct ckpt_average_options *options)
 {
 	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct model *mean = new_mean(state, in);
-	PyObject *dict;
+	PyObject *dict = NULL;
+	struct work work;
 	int rc;
 
 	if (!mean)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc =
-		ckpt_average(in->models, in->count, options, &mean->model, &report, &err);
-	Py_END_ALLOW_THREADS dict = rc < 0 ? NULL : ckpt_py_edit_report(&report);
-	if (rc < 0)
+	if (!ckpt_py_work_begin(&work, Py_None)) {
+		Py_DECREF(mean);
+		return NULL;
+	}
+	options->progress = ckpt_py_work_progress;
+	options->progress_ctx = &work;
+	options->cancel = &work.cancel;
+	rc = ckpt_average(in->models, in->count, options, &mean->model, &report, &err);
+	ckpt_py_work_end(&work);
+	Py_DECREF(work.list);
+	if (rc < 0 || PyErr_Occurred())
 		ckpt_py_raise_for(in->owners[0], &err, rc);
+	else
+		dict = ckpt_py_edit_report(&report);
 	if (dict)
 		return Py_BuildValue("(NN)", mean, dict);
 	Py_DECREF(mean);
@@ -147,19 +157,28 @@ PyObject *ckpt_py_reindex(PyObject *module, PyObject *args)
 	struct ckpt_reindex_options options = CKPT_REINDEX_OPTIONS_INIT;
 	struct ckpt_reindex_report report = CKPT_REINDEX_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	PyObject *path = NULL, *target, *out = NULL, *result = NULL;
+	PyObject *path = NULL, *target, *progress, *out = NULL, *result = NULL;
 	int from_ranks, rc;
+	struct work work;
 
-	if (!PyArg_ParseTuple(args, "O&OIzp", PyUnicode_FSConverter, &path, &target, &options.flags,
-			      &options.for_torch, &from_ranks))
+	if (!PyArg_ParseTuple(args, "O&OIzpO", PyUnicode_FSConverter, &path, &target,
+			      &options.flags, &options.for_torch, &from_ranks, &progress))
 		return NULL;
-	if (target == Py_None || PyUnicode_FSConverter(target, &out)) {
+	if ((target == Py_None || PyUnicode_FSConverter(target, &out)) &&
+	    ckpt_py_work_begin(&work, progress)) {
 		const char *from = PyBytes_AsString(path), *to = out ? PyBytes_AsString(out) : NULL;
 
 		options.from_ranks = from_ranks != 0;
-		Py_BEGIN_ALLOW_THREADS rc = ckpt_reindex(from, to, &options, &report, &err);
-		Py_END_ALLOW_THREADS if (rc < 0) ckpt_py_raise(PyModule_GetState(module), &err, rc);
-		else result = Py_BuildValue("{s:s,s:I,s:K,s:K,s:K,s:K}", "source", report.source,
+		options.progress = ckpt_py_work_progress;
+		options.progress_ctx = &work;
+		options.cancel = &work.cancel;
+		rc = ckpt_reindex(from, to, &options, &report, &err);
+		ckpt_py_work_end(&work);
+		Py_DECREF(work.list);
+		if (rc < 0 || PyErr_Occurred())
+			ckpt_py_raise(PyModule_GetState(module), &err, rc);
+		else
+			result = Py_BuildValue("{s:s,s:I,s:K,s:K,s:K,s:K}", "source", report.source,
 					    "indexes", (unsigned)report.indexes, "entries",
 					    (unsigned long long)report.entries, "chunks",
 					    (unsigned long long)report.chunks, "uncovered",

@@ -120,7 +120,7 @@ static PyMethodDef functions[] = {
 	{ "average", ckpt_py_average, METH_VARARGS,
 	  "average([Model], flags, only, [weight] or None, decay) -> (Model, report)" },
 	{ "reindex", ckpt_py_reindex, METH_VARARGS,
-	  "reindex(path, target or None, flags, for_torch, from_ranks) -> dict" },
+	  "reindex(path, target or None, flags, for_torch, from_ranks, progress) -> dict" },
 	{ "verify", ckpt_py_verify, METH_VARARGS,
 	  "verify(path, flags, sha256, sha256sums, threads, progress) -> dict" },
 	{ "why", ckpt_py_why, METH_VARARGS, "why(path, error, threads) -> dict" },

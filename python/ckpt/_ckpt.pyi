@@ -118,7 +118,7 @@ def average(
     models: List[Model], flags: int, only: Sequence[Name], weights: Optional[List[float]], decay: float
 ) -> Tuple[Model, Dict[str, Any]]: ...
 def reindex(
-    path: Any, target: Any, flags: int, for_torch: Optional[str], from_ranks: bool
+    path: Any, target: Any, flags: int, for_torch: Optional[str], from_ranks: bool, progress: Progress
 ) -> Dict[str, Any]: ...
 def verify(
     path: Any, flags: int, sha256: Optional[str], sha256sums: Optional[str], threads: int, progress: Progress

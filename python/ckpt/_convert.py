@@ -157,7 +157,7 @@ def average(sources: Sequence[Any], target: Any, weights: Optional[Sequence[floa
 
 
 def reindex(path: Any, target: Any = None, for_torch: Optional[str] = None, from_ranks: bool = False, overwrite: bool = False,
-            no_sync: bool = False, dry_run: bool = False, hard_link: bool = False) -> Dict[str, Any]:
+            no_sync: bool = False, dry_run: bool = False, hard_link: bool = False, progress: Any = None) -> Dict[str, Any]:
     """Write the index of the DCP directory PATH anew: in place, or in TARGET, a new directory with the same data files.
 
     FOR_TORCH   the oldest torch that has to load it: "1.13", or "2.0" and later; None: "2.0"
@@ -167,7 +167,8 @@ def reindex(path: Any, target: Any = None, for_torch: Optional[str] = None, from
     Returns "source" and "indexes" (what it was made from), "entries", "chunks", "uncovered", "nbytes".
     """
     flags = (_REPLACE if overwrite else 0) | (_NO_SYNC if no_sync else 0) | (_DRY_RUN if dry_run else 0) | (_HARD_LINK if hard_link else 0)
-    return _ckpt.reindex(path, target, flags, for_torch, from_ranks)
+    with Told(progress) as tell:
+        return _ckpt.reindex(path, target, flags, for_torch, from_ranks, tell)
 
 
 def repair(path: Any, target: Any = None, fill: Optional[str] = None, proven_only: bool = False, overwrite: bool = False,

@@ -79,6 +79,8 @@ int ckpt_average_check_others(struct ckpt_averager *a, struct ckpt_error *err)
 
 	options.threads = a->o.threads;
 	options.cancel = a->o.cancel;
+	options.progress = a->o.progress;
+	options.progress_ctx = a->o.progress_ctx;
 	options.reads = is_not_averaged;
 	options.reads_ctx = a;
 	for (size_t i = 0; rc == 0 && i < a->count; i++) {

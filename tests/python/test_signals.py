@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C, progress, and what they raise."""
 
+import json
 import os
+import shutil
 import signal
+import struct
 import threading
 import time
 
@@ -167,3 +170,82 @@ def test_a_signal_while_the_disk_is_waited_for_leaves_nothing(large, tmp_path):
         thread.join()
         out.unlink(missing_ok=True)
     assert os.listdir(tmp_path) == ["large.pt"]
+
+
+def test_a_signal_ends_the_comparison_of_an_average(tmp_path):
+    paths = [str(tmp_path / name) for name in ("a.safetensors", "b.safetensors")]
+    nbytes = 256 << 20
+    head = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+                       "x": {"dtype": "U8", "shape": [nbytes], "data_offsets": [4, nbytes + 4]}}).encode()
+    for path in paths:
+        with open(path, "wb") as stream:
+            stream.write(struct.pack("<Q", len(head)) + head)
+            stream.truncate(8 + len(head) + 4 + nbytes)  # a hole
+    for _ in range(2):  # the first is slower
+        begun = time.monotonic()
+        ckpt.average(paths, tmp_path / "mean.safetensors", dry_run=True)
+        whole = time.monotonic() - begun
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, whole / 5)
+    try:
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            ckpt.average(paths, tmp_path / "mean.safetensors", dry_run=True)
+        assert time.monotonic() - begun < whole * 0.7
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert sorted(os.listdir(tmp_path)) == ["a.safetensors", "b.safetensors"]
+
+
+@pytest.fixture
+def directory(large, tmp_path):
+    """A DCP directory of many files."""
+    os.mkdir(tmp_path / "dcp")
+    ckpt.split(large, tmp_path / "dcp" / "in", ranks=16)
+    return str(tmp_path / "dcp" / "in")
+
+
+def test_what_progress_raises_ends_a_reindex_and_leaves_nothing(directory):
+    class Enough(Exception):
+        pass
+
+    seen, last = [], []
+
+    def progress(done, total):
+        seen.append((done, total))
+        if last and len(seen) == last[0]:
+            raise Enough
+
+    ckpt.reindex(directory, directory + "2", progress=progress)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen) and seen[-1][0] == seen[-1][1] >= MEGABYTES << 20
+    files = sorted(os.listdir(os.path.dirname(directory)))
+    for number in range(1, len(seen) + 1, 3):
+        seen.clear()
+        last[:] = [number]
+        with pytest.raises(Enough):
+            ckpt.reindex(directory, directory + "3", progress=progress)
+        assert sorted(os.listdir(os.path.dirname(directory))) == files
+
+
+def test_a_signal_ends_a_reindex_and_leaves_nothing(directory):
+    """One that comes when all is written is too late."""
+    begun, ended, target = time.monotonic(), 0, directory + "2"
+    ckpt.reindex(directory, target)
+    whole = time.monotonic() - begun
+    shutil.rmtree(target)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for part in range(1, 20):
+            signal.setitimer(signal.ITIMER_REAL, whole * part / 20)
+            try:
+                ckpt.reindex(directory, target)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                ended += not os.path.exists(target)
+            shutil.rmtree(target, ignore_errors=True)
+            assert os.listdir(os.path.dirname(directory)) == ["in"]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert ended

@@ -9,6 +9,7 @@
  * brought along. Values that are written are borrowed from the parts, which stay open until the
  * end.
  */
+#include "base/cancel.h"
 #include "base/flags.h"
 #include "base/grow.h"
 #include "base/paths.h"
@@ -30,7 +31,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SHOWN = 120 };
+enum { SHOWN = 120, ENTRIES_AT_ONCE = 1024 }; /* that are joined between two looks at `cancel` */
 
 /* One index file. */
 struct index_part {
@@ -49,8 +50,17 @@ struct reindexer {
 	struct ckpt_dcp_out out;
 	struct ckpt_strmap entries, files; /* of OUT: key to entry, name to file */
 	uint32_t file_cap;
+	uint64_t total; /* bytes of data files to copy; 0: not known yet */
 	struct ckpt_error *err;
 };
+
+static int report_progress(const struct reindexer *r, uint64_t done)
+{
+	if (r->o->progress)
+		r->o->progress(r->o->progress_ctx, done < r->total ? done : r->total, r->total);
+	return ckpt_cancelled(r->o->cancel) ? ckpt_fail(r->err, CKPT_E_CANCELLED, "interrupted")
+					    : 0;
+}
 
 /* ---- reading ---- */
 
@@ -64,6 +74,9 @@ static int read_part(struct reindexer *r, const char *name)
 	if (!parts)
 		return ckpt_fail_nomem(r->err);
 	r->parts = parts;
+	rc = report_progress(r, 0);
+	if (rc < 0)
+		return rc;
 	parts[r->part_count] = (struct index_part){ 0 };
 	if (ckpt_path_join(r->path, name, &path, r->err) < 0)
 		return CKPT_E_NOMEM;
@@ -319,7 +332,10 @@ static int join_parts(struct reindexer *r)
 	r->out.arena = ckpt_arena_new(UINT64_MAX >> 1);
 	rc = r->out.arena ? list_entries(r) : ckpt_fail_nomem(r->err);
 	for (uint32_t i = 0; rc == 0 && i < r->out.entry_count; i++) {
-		rc = join_entry(r, &r->out.entries[i]);
+		if (i % ENTRIES_AT_ONCE == 0)
+			rc = report_progress(r, 0);
+		if (rc == 0)
+			rc = join_entry(r, &r->out.entries[i]);
 		if (rc == 0 && r->out.entries[i].is_tensor)
 			rc = check_cover(r, &r->out.entries[i]);
 	}
@@ -397,6 +413,24 @@ static int check_not_input(struct reindexer *r, const char *out)
 	return is_input ? ckpt_set_fail_is_input(out, r->err) : 0;
 }
 
+/* What the data files hold; one that is not there is found when it is copied. */
+static uint64_t nbytes_of_files(const struct reindexer *r)
+{
+	uint64_t total = 0;
+	struct stat st;
+	char *path;
+
+	for (uint32_t i = 0; i < r->out.file_count; i++) {
+		if (ckpt_path_join(r->path, r->out.files[i], &path, NULL) < 0)
+			continue;
+		if (stat(path, &st) == 0 && st.st_size > 0 &&
+		    __builtin_add_overflow(total, (uint64_t)st.st_size, &total))
+			total = UINT64_MAX;
+		free(path);
+	}
+	return total;
+}
+
 static int write_folder(struct reindexer *r, const char *out, const struct ckpt_buf *index)
 {
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
@@ -409,14 +443,21 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 
 	o.flags = r->o->flags;
 	o.threads = r->o->threads;
+	o.cancel = r->o->cancel;
+	o.progress = r->o->progress;
+	o.progress_ctx = r->o->progress_ctx;
+	b.total = r->total = nbytes_of_files(r);
 	rc = ckpt_folder_open(out, &own, 0, ckpt_set_folder_flags(&o), mode_of(r->path), &folder,
 			      r->err);
 	if (rc < 0)
 		return rc;
 	b.folder = folder;
 	b.to = ckpt_folder_temp_path(folder);
-	for (uint32_t i = 0; rc == 0 && i < r->out.file_count; i++)
+	for (uint32_t i = 0; rc == 0 && i < r->out.file_count; i++) {
 		rc = ckpt_dcp_copy_data_file(&b, r->out.files[i]);
+		if (rc == 0)
+			rc = report_progress(r, b.done);
+	}
 	if (rc == 0)
 		rc = ckpt_dcp_copy_others(&b);
 	if (rc == 0)
