@@ -7,12 +7,14 @@ for what is wrong, and at the end the counts.
 
 import collections
 import datetime
+import glob
 import os
 import pickle
 import resource
 import select
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -34,7 +36,6 @@ MOST = 40
 NOWHERE = "/nowhere/at/all"
 counts = collections.Counter()
 wrong = []
-meetings = iter(range(1 << 30))
 
 
 def ranks(world, work, seconds=LONG, stopped=None):
@@ -42,7 +43,12 @@ def ranks(world, work, seconds=LONG, stopped=None):
 
     STOPPED: a rank that is not waited for.
     """
-    meeting = os.path.abspath("meeting%d" % next(meetings))
+    # what killed ranks leave there would be met by those of the next run
+    with tempfile.TemporaryDirectory(prefix="meeting", dir=os.getcwd()) as folder:
+        return ranks_at(os.path.join(folder, "ranks"), world, work, seconds, stopped)
+
+
+def ranks_at(meeting, world, work, seconds, stopped):
     started, pipes = [], {}
     for rank in range(world):
         reader, writer = os.pipe()
@@ -333,6 +339,7 @@ def main():
     check_group()
     check_guard()
     check_memory_and_reading()
+    expect(not glob.glob("meeting*"), "left behind: %s", glob.glob("meeting*"))
     for text in wrong[:40]:
         print("BAD\t%s" % text.replace("\n", " "))
     right, failed = counts.pop("right"), counts.pop("wrong", 0)
