@@ -27,6 +27,7 @@ __all__ = ["Refused", "UnpicklingError", "guard", "install_guard", "load", "load
 
 # They only keep the storage that they are given; what is in it is read later, all of it at once.
 _KEEPERS = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")
+_LEGACY = 2  # CKPT_FORMAT_TORCH_LEGACY
 _BLOCKED = ("sys", "os", "posix", "nt")
 _FLAG_REQUIRES_GRAD, _FLAG_PARAMETER = 1, 2  # enum ckpt_tensor_flags
 
@@ -98,6 +99,8 @@ class _Storages:
     def __init__(self, model: _ckpt.Model, place: _Place, mmap: bool) -> None:
         self._model, self._place, self._mmap = model, place, mmap
         self._made: Dict[int, Any] = {}
+        self._is_legacy = model.file_info()["format_code"] == _LEGACY
+        self._without_memory: Dict[int, Any] = {}  # in a legacy file: where those are that were named
         self._ranges: List[Tuple[int, int, int, Any]] = []
         self._kept: List[Any] = []  # what _ranges are the memory of
         self._types: Dict[int, Any] = {}
@@ -115,7 +118,8 @@ class _Storages:
         """Storage INDEX as a TypedStorage. Before flush() its values need not be there yet."""
         typed = self._made.get(index)
         if typed is None:
-            untyped = self._untyped(index, location, nbytes)
+            place = self._without_memory.get(index)
+            untyped = self._untyped(index, location, nbytes) if place is None else torch.UntypedStorage(0, device=place)
             self.locations[untyped._cdata] = location
             if self._plain_typed:
                 typed = object.__new__(torch.storage.TypedStorage)
@@ -123,15 +127,18 @@ class _Storages:
             else:
                 typed = torch.storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
             # torch.load makes another one each time of what has no memory, wherever map_location put it; then it may be
-            # of another dtype, too
+            # of another dtype, too. Of a legacy file that is an empty one beside the first, without asking map_location again;
+            # it grows to what a tensor shows of it
             if nbytes and not self._fake and untyped.device.type != "meta":
                 self._made[index] = typed
+            elif self._is_legacy:
+                self._without_memory[index] = untyped.device
         return typed
 
     def _untyped(self, index: int, location: str, nbytes: int) -> Any:
         if self._fake or self._place.meta:
             storage = torch.UntypedStorage(nbytes, device="meta")
-            if self._fake:
+            if self._fake and not self._is_legacy:  # torch does not say it there
                 storage._fake_device = location
             return storage
         storage = self._mapped(index, nbytes) if self._mmap else None

@@ -132,6 +132,8 @@ class Judge:
             require(getattr(wanted, name)() == getattr(found, name)(), where, name + " %s, %s", getattr(wanted, name)(), getattr(found, name)())
         if wanted.device.type == "meta":
             counts["meta"] += 1
+            sizes = [one.untyped_storage().nbytes() for one in (wanted, found)]
+            require(sizes[0] == sizes[1], where, "%s and %s bytes on meta", *sizes)
             return more
         self.storage(wanted.untyped_storage(), found.untyped_storage(), where)
         if wanted.is_quantized:
@@ -189,15 +191,15 @@ def to_meta(storage, location):
 
 
 def sharing(state):
-    """Devices, sizes, and which of the tensors have one storage."""
-    storages = [tensor.untyped_storage() for tensor in state]
+    """Devices, sizes, and which of the tensors, or storages, have one storage."""
+    storages = [untyped(one) if isinstance(one, torch.storage.TypedStorage) else one.untyped_storage() for one in state]
     return [(one.device.type, one.nbytes(), [one._cdata == other._cdata for other in storages]) for one in storages]
 
 
 def check_places():
     """What shares a storage, wherever map_location puts it, and however it says so; lines of what is wrong."""
     base = torch.arange(6.0)
-    state = [base, base[2:], torch.nn.Parameter(base), base.view(2, 3), torch.ones(2)]
+    state = [base, base[2:], torch.nn.Parameter(base), base.view(2, 3), torch.ones(2), base[1:3], base.storage(), base.storage(), base[:1]]
     places = {"nothing": None, "cpu": "cpu", "meta": "meta", "device": torch.device("meta"), "dict": {"cpu": "meta"}, "other dict": {"cuda:0": "meta"},
               "function": to_meta, "function of nothing": lambda storage, location: None,
               "some": lambda storage, location: to_meta(storage, location) if storage.nbytes() == 24 else storage}
