@@ -92,13 +92,8 @@ static PyObject *part_names(const struct ckpt_array_info *info)
 {
 	PyObject *parts = PyList_New(0);
 
-	for (int k = 0; parts && info->parts[k]; k++) {
-		PyObject *name = PyUnicode_FromString(info->parts[k]);
-
-		if (!name || PyList_Append(parts, name) < 0)
-			Py_CLEAR(parts);
-		Py_XDECREF(name);
-	}
+	for (int k = 0; parts && info->parts[k]; k++)
+		ckpt_py_append(&parts, PyUnicode_FromString(info->parts[k]));
 	return parts;
 }
 

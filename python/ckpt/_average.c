@@ -62,13 +62,8 @@ static struct model *new_mean(struct state *state, const struct inputs *in)
 	if (!mean)
 		return NULL;
 	mean->keep = PyList_New(0);
-	for (size_t i = 1; mean->keep && i < in->count; i++) {
-		PyObject *holder = (PyObject *)ckpt_py_model_new(state, in->owners[i]);
-
-		if (!holder || PyList_Append(mean->keep, holder) < 0)
-			Py_CLEAR(mean->keep);
-		Py_XDECREF(holder);
-	}
+	for (size_t i = 1; mean->keep && i < in->count; i++)
+		ckpt_py_append(&mean->keep, (PyObject *)ckpt_py_model_new(state, in->owners[i]));
 	if (!mean->keep)
 		Py_CLEAR(mean);
 	return mean;
@@ -179,11 +174,11 @@ PyObject *ckpt_py_reindex(PyObject *module, PyObject *args)
 			ckpt_py_raise(PyModule_GetState(module), &err, rc);
 		else
 			result = Py_BuildValue("{s:s,s:I,s:K,s:K,s:K,s:K}", "source", report.source,
-					    "indexes", (unsigned)report.indexes, "entries",
-					    (unsigned long long)report.entries, "chunks",
-					    (unsigned long long)report.chunks, "uncovered",
-					    (unsigned long long)report.uncovered, "nbytes",
-					    (unsigned long long)report.nbytes);
+					       "indexes", (unsigned)report.indexes, "entries",
+					       (unsigned long long)report.entries, "chunks",
+					       (unsigned long long)report.chunks, "uncovered",
+					       (unsigned long long)report.uncovered, "nbytes",
+					       (unsigned long long)report.nbytes);
 	}
 	Py_XDECREF(out);
 	Py_DECREF(path);

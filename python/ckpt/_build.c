@@ -517,11 +517,9 @@ static int fill_call(struct build *b, const struct frame *f)
 	for (i = 0; pairs && i < f->pair_count; i++) {
 		PyObject *key = made(b, ckpt_node_key(b->model, f->node, i));
 		PyObject *value = made(b, ckpt_node_value(b->model, f->node, i));
-		PyObject *pair = key && value ? PyTuple_Pack(2, key, value) : PyErr_NoMemory();
 
-		if (!pair || PyList_Append(pairs, pair) < 0)
-			Py_CLEAR(pairs);
-		Py_XDECREF(pair);
+		ckpt_py_append(&pairs,
+			       key && value ? PyTuple_Pack(2, key, value) : PyErr_NoMemory());
 	}
 	if (items && pairs) {
 		PyObject *tuple = state ? PyTuple_Pack(1, state) : PyTuple_New(0);

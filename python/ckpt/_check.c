@@ -19,13 +19,8 @@ static PyObject *strings(const char *const *items, size_t count)
 {
 	PyObject *list = PyList_New(0);
 
-	for (size_t i = 0; list && i < count; i++) {
-		PyObject *item = ckpt_py_string(items[i]);
-
-		if (!item || PyList_Append(list, item) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(item);
-	}
+	for (size_t i = 0; list && i < count; i++)
+		ckpt_py_append(&list, ckpt_py_string(items[i]));
 	return list;
 }
 
@@ -104,14 +99,9 @@ static PyObject *mends_of(const struct ckpt_cause *c)
 	static const char *const kinds[] = { "command", "python", "advice" };
 	PyObject *list = PyList_New(0);
 
-	for (size_t i = 0; list && i < c->mend_count; i++) {
-		PyObject *mend = Py_BuildValue("{s:s,s:N}", "kind", kinds[c->mends[i].kind], "text",
-					       ckpt_py_string(c->mends[i].text));
-
-		if (!mend || PyList_Append(list, mend) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(mend);
-	}
+	for (size_t i = 0; list && i < c->mend_count; i++)
+		ckpt_py_append(&list, Py_BuildValue("{s:s,s:N}", "kind", kinds[c->mends[i].kind],
+						    "text", ckpt_py_string(c->mends[i].text)));
 	return list;
 }
 
@@ -219,13 +209,8 @@ static PyObject *list_of(const struct ckpt_scan_file *f, uint64_t count,
 {
 	PyObject *list = PyList_New(0);
 
-	for (uint64_t i = 0; list && i < count; i++) {
-		PyObject *item = make(f, i);
-
-		if (!item || PyList_Append(list, item) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(item);
-	}
+	for (uint64_t i = 0; list && i < count; i++)
+		ckpt_py_append(&list, make(f, i));
 	return list;
 }
 

@@ -105,6 +105,9 @@ int ckpt_py_work_add(struct work *work, PyObject *(*make)(const void *what), con
 /* dict[KEY] = VALUE, which it takes. NULL, or no DICT: nothing, an exception is set already. */
 void ckpt_py_put(PyObject *dict, const char *key, PyObject *value);
 
+/* Append ITEM, which it takes, to *LIST. On failure, or without an ITEM, *LIST is NULL then. */
+void ckpt_py_append(PyObject **list, PyObject *item);
+
 /* A str of what is not NULL. */
 PyObject *ckpt_py_string(const char *text);
 

@@ -68,13 +68,9 @@ static PyObject *what_of(unsigned what)
 					     "keys" };
 	PyObject *list = PyList_New(0);
 
-	for (size_t i = 0; list && i < sizeof(words) / sizeof(words[0]); i++) {
-		PyObject *word = what >> i & 1 ? ckpt_py_string(words[i]) : NULL;
-
-		if (what >> i & 1 && (!word || PyList_Append(list, word) < 0))
-			Py_CLEAR(list);
-		Py_XDECREF(word);
-	}
+	for (size_t i = 0; list && i < sizeof(words) / sizeof(words[0]); i++)
+		if (what >> i & 1)
+			ckpt_py_append(&list, ckpt_py_string(words[i]));
 	return list;
 }
 

@@ -31,15 +31,10 @@ static PyObject *quantiles_of(const struct ckpt_stat_values *v, const struct wan
 {
 	PyObject *list = PyList_New(0);
 
-	for (size_t i = 0; list && i < wanted->count; i++) {
-		PyObject *one =
-			Py_BuildValue("{s:d,s:N}", "q", wanted->quantiles[i], "value",
-				      v->quantiles ? real_of(v->quantiles[i]) : Py_NewRef(Py_None));
-
-		if (!one || PyList_Append(list, one) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(one);
-	}
+	for (size_t i = 0; list && i < wanted->count; i++)
+		ckpt_py_append(&list, Py_BuildValue("{s:d,s:N}", "q", wanted->quantiles[i], "value",
+						    v->quantiles ? real_of(v->quantiles[i])
+								 : Py_NewRef(Py_None)));
 	return list;
 }
 
@@ -138,13 +133,8 @@ static PyObject *list_of(const struct ckpt_stat *stat, uint64_t count, const str
 {
 	PyObject *list = PyList_New(0);
 
-	for (uint64_t i = 0; list && i < count; i++) {
-		PyObject *item = make(stat, i, wanted);
-
-		if (!item || PyList_Append(list, item) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(item);
-	}
+	for (uint64_t i = 0; list && i < count; i++)
+		ckpt_py_append(&list, make(stat, i, wanted));
 	return list;
 }
 

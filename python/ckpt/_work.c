@@ -105,6 +105,13 @@ void ckpt_py_put(PyObject *dict, const char *key, PyObject *value)
 	Py_XDECREF(value);
 }
 
+void ckpt_py_append(PyObject **list, PyObject *item)
+{
+	if (!item || PyList_Append(*list, item) < 0)
+		Py_CLEAR(*list);
+	Py_XDECREF(item);
+}
+
 PyObject *ckpt_py_string(const char *text)
 {
 	return ckpt_py_text(text, strlen(text));
@@ -114,13 +121,8 @@ PyObject *ckpt_py_numbers(const uint64_t *numbers, uint64_t count)
 {
 	PyObject *list = PyList_New(0);
 
-	for (uint64_t i = 0; list && i < count; i++) {
-		PyObject *number = PyLong_FromUnsignedLongLong(numbers[i]);
-
-		if (!number || PyList_Append(list, number) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(number);
-	}
+	for (uint64_t i = 0; list && i < count; i++)
+		ckpt_py_append(&list, PyLong_FromUnsignedLongLong(numbers[i]));
 	return list;
 }
 

@@ -6,16 +6,11 @@ CKPT_PYTHON_MODULE: the package, with the libraries that other systems lack. See
 
 import os
 import shutil
-import subprocess
 
 import each_torch
+from python_module import judge_of, run
 
 ASK = "import torch, ckpt; raise SystemExit(tuple(map(int, torch.__version__.split('.')[:2])) < (2, 1))"
-
-
-def run(command, work, *arguments):
-    return subprocess.run(command.split() + list(arguments), cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          encoding="utf-8", errors="replace")
 
 
 def check(ckpt, command, work):
@@ -26,13 +21,7 @@ def check(ckpt, command, work):
     shutil.copytree(package, os.path.join(work, "ckpt"))
     if run(command, work, "-c", ASK).returncode:
         return 0, []
-    done = run(command, work, "python_save_judge.py", "out", "every:%d" % each_torch.STEP)
-    lines = done.stdout.splitlines()
-    ends = [line.split("\t") for line in lines if line.startswith("DONE\t")]
-    if not ends:
-        return 0, ["ended with %d: %s" % (done.returncode, done.stdout[-1500:])]
-    print("%s: %s" % (command, ends[0][3]), flush=True)
-    return int(ends[0][1]), [line[4:] for line in lines if line.startswith("BAD\t")]
+    return judge_of(command, work, "python_save_judge.py", "out", "every:%d" % each_torch.STEP)
 
 
 if __name__ == "__main__":
