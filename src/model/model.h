@@ -109,7 +109,7 @@ struct ckpt_document {
 	uint8_t *pickle_bytes;	    /* owned; the pickle's strings point into it */
 	size_t pickle_len;
 	bool of_objects; /* built of objects in memory, as <ckpt/build.h> does it: no load made them */
-	bool of_cpp; /* torch's C++ pickler wrote it, or may have: see model/cpp_calls.h */
+	bool of_cpp;	 /* torch's C++ pickler wrote it, or may have: see model/cpp_calls.h */
 	struct ckpt_storage *storages; /* malloc, in order of first mention */
 	uint32_t storage_count, storage_cap;
 	struct ckpt_strmap storage_by_key; /* if edits can be made */
