@@ -3,13 +3,15 @@
  * `ckpt average`: reads the options, opens all inputs, and hands them to ckpt_average().
  *
  * What must stay true: OUT is none of the inputs, and nothing is written before all of them fit each
- * other.
+ * other. Nobody is told to replace an OUT that may be the last input.
  */
 #include "edit.h"
 #include "json.h"
+#include "shell_line.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static struct edit_settings s;
 static struct str_list only;
@@ -28,7 +30,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("force", 'f', &s.force, "replace OUT if it exists"),
 	IGNORE_DAMAGE_OPT,
 	OPT_FLAG("no-sync", 0, &s.no_sync, "do not wait for the disk, like cp"),
-	OPT_FLAG("dry-run", 'n', &s.dry_run, "say what would be done, write nothing"),
+	OPT_FLAG("dry-run", 'n', &s.dry_run, "say what would be done, write nothing; OUT may be left out"),
 	SPOOL_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_END
@@ -64,6 +66,7 @@ const struct command cmd_average = {
 	.opts = opts,
 	.least = 3,
 	.most = -1,
+	.dry_without_out = true,
 	.run = run_average,
 };
 
@@ -142,16 +145,71 @@ static int report_failure(const struct ckpt_error *err)
 	return code;
 }
 
+/* By another name, or by the same. */
+static bool is_input(const char *out, char **paths, size_t count)
+{
+	struct stat a, b;
+
+	for (size_t i = 0; i < count && stat(out, &a) == 0; i++)
+		if (stat(paths[i], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+			return true;
+	return false;
+}
+
+/* "averaged.pt", or with a number, what is not there yet, and ends as IN does. To be freed. */
+static char *name_for_mean(const char *in)
+{
+	const char *slash = strrchr(in, '/'), *dot = strrchr(slash ? slash : in, '.');
+	struct stat st;
+	char *name;
+
+	for (int n = 1;; n++) {
+		char number[16] = "";
+
+		if (n > 1)
+			snprintf(number, sizeof(number), "-%d", n);
+		if (asprintf(&name, "averaged%s%s", number, dot && dot[1] ? dot : ".pt") < 0)
+			no_memory();
+		if (lstat(name, &st) < 0)
+			return name;
+		free(name);
+	}
+}
+
+/*
+ * OUT, the last of the COUNT + 1 PATHS, is a checkpoint like the others: who forgot OUT must not be told
+ * that -f goes on, which would destroy the last input.
+ */
+static int refuse_last_input(char **argv, int first, char **paths, size_t count)
+{
+	struct shell_line l = { .len = 0 };
+	char *name = name_for_mean(paths[count]);
+
+	complain("%s: it is there, and a checkpoint like the inputs: the last operand is OUT, which seems "
+		 "to be missing",
+		 paths[count]);
+	shell_add(&l, "ckpt average");
+	for (int i = 1; i < first; i++)
+		if (strcmp(argv[i], "--") != 0)
+			shell_add_word(&l, argv[i]);
+	for (size_t i = 0; i <= count; i++)
+		shell_add_path(&l, paths[i]);
+	shell_add_path(&l, name);
+	hint("%s", l.text);
+	free(name);
+	return EXIT_ERROR;
+}
+
 static const struct edit_kind kind_average = { .name = "average" };
 
 static int average(const struct ckpt_model *const *models, size_t count,
-		   const struct ckpt_average_options *o, char **paths)
+		   const struct ckpt_average_options *o, char **paths, const char *out)
 {
 	const struct edit_step step = { .kind = &kind_average };
 	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *mean;
-	const char *base = others ? paths[count - 1] : paths[0], *out = paths[count];
+	const char *base = others ? paths[count - 1] : paths[0];
 	double start = seconds();
 	char shown[160];
 	int code;
@@ -179,25 +237,42 @@ static int run_average(int argc, char **argv)
 	int first = parse_options(&cmd_average, argc, argv), code = EXIT_FINE;
 	struct ckpt_average_options o = CKPT_AVERAGE_OPTIONS_INIT;
 	size_t count = first < 0 ? 0 : (size_t)(argc - first - 1), opened = 0;
+	char **paths = argv + first, *no_output = NULL;
+	bool no_out, last_is_alike;
 	struct ckpt_model **models;
 	double *weights;
 
 	if (first < 0)
 		return -1 - first;
-	models = calloc(count, sizeof(struct ckpt_model *));
-	weights = calloc(count, sizeof(*weights));
+	no_out = lacks_out(&cmd_average, argc - first, paths);
+	count += no_out;
+	models = calloc(count + 1, sizeof(*models));
+	weights = calloc(count + 1, sizeof(*weights));
 	if (!models || !weights)
 		no_memory();
-	code = read_options(&o, weights, count);
-	if (code == EXIT_FINE)
-		code = refuse_names(argv[first], "OUT");
-	while (code == EXIT_FINE && opened < count &&
-	       open_model(argv[first + (int)opened], &models[opened], &code))
+	code = refuse_names(argv[first], "OUT");
+	while (code == EXIT_FINE && opened < count && open_model(paths[opened], &models[opened], &code))
 		opened++;
+	last_is_alike = code == EXIT_FINE && !no_out && !s.force && !is_input(paths[count], paths, count) &&
+			is_like_input(models[0], paths[count]);
+	if (last_is_alike && s.dry_run) { /* which needs no OUT */
+		no_out = true;
+		open_model(paths[count], &models[opened], &code);
+		opened += code == EXIT_FINE;
+		count++;
+	} else if (last_is_alike) {
+		code = refuse_last_input(argv, first, paths, count);
+	}
 	if (code == EXIT_FINE)
-		code = average((const struct ckpt_model *const *)models, count, &o, &argv[first]);
+		code = read_options(&o, weights, count);
+	if (no_out)
+		no_output = name_of_no_output(others ? paths[count - 1] : paths[0]);
+	if (code == EXIT_FINE)
+		code = average((const struct ckpt_model *const *)models, count, &o, paths,
+			       no_out ? no_output : paths[count]);
 	while (opened)
 		ckpt_close(models[--opened]);
+	free(no_output);
 	free(models);
 	free(weights);
 	if (code != EXIT_FINE)

@@ -51,7 +51,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	IGNORE_DAMAGE_OPT,
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
-	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
+	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing; OUT may be left out"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	SPOOL_OPT,
 	OPT_END
@@ -105,6 +105,7 @@ const struct command cmd_convert = {
 	.opts = opts,
 	.least = 2,
 	.most = 2,
+	.dry_without_out = true,
 	.run = run_convert,
 };
 
@@ -205,7 +206,8 @@ static int save_and_report(struct ckpt_save_options *options, const struct ckpt_
 	return code;
 }
 
-static int convert(struct ckpt_save_options *options, const char *in, const char *out)
+/* NO_OUT: it is a dry run, and OUT a name that was made for it. */
+static int convert(struct ckpt_save_options *options, const char *in, const char *out, bool no_out)
 {
 	struct convert_summary s = { .taken = CKPT_EDIT_REPORT_INIT,
 				     .weights = CKPT_EDIT_REPORT_INIT };
@@ -223,7 +225,7 @@ static int convert(struct ckpt_save_options *options, const char *in, const char
 	if (!s.steps || !s.reports)
 		no_memory();
 	plain = (struct plain_job){ .in = in,
-				    .out = out,
+				    .out = no_out ? NULL : out,
 				    .force = force,
 				    .dry_run = dry_run,
 				    .steps = s.steps,
@@ -356,43 +358,57 @@ static int choose_format(const char *in, const char *out)
 	return code;
 }
 
-static int run_convert(int argc, char **argv)
+/* The rest, with OUT; NO_OUT: see convert(). */
+static int run_with_out(struct ckpt_save_options *options, int argc, char **argv, int first, char *out,
+			bool no_out)
 {
-	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-	int first = parse_options(&cmd_convert, argc, argv), code;
+	int code = refuse_names(argv[first], "OUT");
 
-	if (first < 0)
-		return -1 - first;
-	code = refuse_names(argv[first], "OUT");
 	if (code == EXIT_FINE)
-		code = choose_format(argv[first], argv[first + 1]);
+		code = choose_format(argv[first], out);
 	if (code != EXIT_FINE)
 		return code;
 	if (!strcmp(to, "npy"))
-		trim_slashes(argv[first + 1]);
+		trim_slashes(out);
 	code = check_words();
 	if (code == EXIT_FINE)
 		code = check_chain(&cmd_convert, &chain);
 	if (code == EXIT_FINE)
-		code = parse_alignment(&options);
+		code = parse_alignment(options);
 	if (code == EXIT_FINE)
-		code = parse_shard_size(&options);
+		code = parse_shard_size(options);
 	if (code != EXIT_FINE)
 		return code;
 	if (crc)
-		options.crc = !strcmp(crc, "on");
+		options->crc = !strcmp(crc, "on");
 	if (shared)
-		options.shared = (enum ckpt_shared)convert_shared_of(shared);
-	options.format = to;
-	options.profile = profile;
-	options.byteorder = byteorder;
-	options.from_byteorder = from_byteorder;
-	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
+		options->shared = (enum ckpt_shared)convert_shared_of(shared);
+	options->format = to;
+	options->profile = profile;
+	options->byteorder = byteorder;
+	options->from_byteorder = from_byteorder;
+	options->flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
 			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u) |
 			(drop_others ? CKPT_SAVE_DROP_OTHERS : 0u) |
 			(check_overflow ? CKPT_SAVE_CHECK_CASTS : 0u);
-	options.progress = show_progress;
-	options.cancel = catch_signals();
+	options->progress = show_progress;
+	options->cancel = catch_signals();
 	plain_set_typed(argc, argv);
-	return convert(&options, argv[first], argv[first + 1]);
+	return convert(options, argv[first], out, no_out);
+}
+
+static int run_convert(int argc, char **argv)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	int first = parse_options(&cmd_convert, argc, argv), code;
+	char *no_output = NULL, *out;
+
+	if (first < 0)
+		return -1 - first;
+	if (lacks_out(&cmd_convert, argc - first, argv + first))
+		no_output = name_of_no_output(argv[first]);
+	out = no_output ? no_output : argv[first + 1];
+	code = run_with_out(&options, argc, argv, first, out, no_output != NULL);
+	free(no_output);
+	return code;
 }

@@ -32,7 +32,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	IGNORE_DAMAGE_OPT,
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
-	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
+	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing; OUT may be left out"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	SPOOL_OPT,
 	OPT_END
@@ -80,6 +80,7 @@ const struct command cmd_merge = {
 	.opts = opts,
 	.least = 2,
 	.most = -1, /* for what is said of several models */
+	.dry_without_out = true,
 	.run = run_merge,
 };
 
@@ -159,12 +160,12 @@ static int save(const struct ckpt_model *model, const char *in, const char *out,
 }
 
 static void print_summary(const struct ckpt_model *model, const struct ckpt_edit_report *numbers,
-			  uint64_t nbytes, double start)
+			  uint64_t nbytes, double start, bool one_file)
 {
 	char size[16], time[32], number[32];
 	uint64_t count = ckpt_tensor_count(model);
 
-	printf("%s tensor%s merged, ", grouped(count, number), plural(count));
+	printf("%s tensor%s %s, ", grouped(count, number), plural(count), one_file ? "copied" : "merged");
 	if (int_keys)
 		printf("%s keys made numbers, ", grouped(numbers->renamed, number));
 	if (dry_run)
@@ -173,14 +174,19 @@ static void print_summary(const struct ckpt_model *model, const struct ckpt_edit
 		printf("%s written in %s\n", size_phrase(nbytes, size), seconds_phrase(seconds() - start, time));
 }
 
-/* A file that is whole is a common mistake for two models, or a base and an adapter. */
-static void note_one_file(const struct ckpt_model *model, const char *in)
+static bool is_one_file(const struct ckpt_model *model)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+
+	return ckpt_file_get(model, &info) == 0 && info.format_code < CKPT_FORMAT_NPZ && !info.file_count;
+}
+
+/* A file that is whole is a common mistake for two models, or a base and an adapter. */
+static void note_one_file(bool one_file, const char *in)
+{
 	char shown[320];
 
-	ckpt_file_get(model, &info);
-	if (info.format_code < CKPT_FORMAT_NPZ && !info.file_count)
+	if (one_file)
 		complain("note: %s is one file, and there was nothing to merge", ckpt_escape(shown, sizeof(shown), in, strlen(in)));
 }
 
@@ -193,15 +199,14 @@ static int note_adapter(void *ctx, const struct ckpt_plain_model *plain)
 /* Is the one file MODEL an adapter, by the names in it? */
 static bool holds_adapter(const struct ckpt_model *model)
 {
-	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 	bool is_adapter = false;
 
-	if (ckpt_file_get(model, &info) < 0 || info.format_code >= CKPT_FORMAT_NPZ || info.file_count)
-		return false;
-	return ckpt_why_plain(model, note_adapter, &is_adapter, NULL) == 0 && is_adapter;
+	return is_one_file(model) && ckpt_why_plain(model, note_adapter, &is_adapter, NULL) == 0 && is_adapter;
 }
 
 static int refuse_adapter(const char *path);
+static int refuse_models(const char *path);
+static bool is_file(const char *path);
 
 static int merge(const char *in, const char *out, const char *format)
 {
@@ -212,6 +217,7 @@ static int merge(const char *in, const char *out, const char *format)
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
 	double start = seconds();
+	bool one_file;
 	int code;
 
 	if (!open_model(in, &model, &code))
@@ -219,6 +225,11 @@ static int merge(const char *in, const char *out, const char *format)
 	if (holds_adapter(model)) {
 		ckpt_close(model);
 		return refuse_adapter(in);
+	}
+	one_file = is_one_file(model);
+	if (one_file && !force && is_file(out) && is_like_input(model, out)) {
+		ckpt_close(model);
+		return refuse_models(in);
 	}
 	if (edit_model(in, is_weights, &model, &numbers, &err) < 0)
 		code = fail(&err);
@@ -228,8 +239,8 @@ static int merge(const char *in, const char *out, const char *format)
 		code = save(model, in, out, format, &report);
 	if (code == EXIT_FINE && !quiet) {
 		convert_print_weights(&taken);
-		note_one_file(model, in);
-		print_summary(model, &numbers, report.nbytes, start);
+		note_one_file(one_file, in);
+		print_summary(model, &numbers, report.nbytes, start, one_file);
 	}
 	ckpt_close(model);
 	if (code != EXIT_FINE)
@@ -295,6 +306,7 @@ static int refuse_models(const char *path)
 
 static int run_merge(int argc, char **argv)
 {
+	char *no_output = NULL, *out;
 	int first, code;
 	const char *format;
 
@@ -308,14 +320,18 @@ static int run_merge(int argc, char **argv)
 		return refuse_models(argv[first]);
 	if (argc - first > 2)
 		return wrong_usage(&cmd_merge, "merge: too many operands, wanted DIR OUT");
+	if (lacks_out(&cmd_merge, argc - first, argv + first))
+		no_output = name_of_no_output(argv[first]);
+	out = no_output ? no_output : argv[first + 1];
 	code = refuse_names(argv[first], "OUT");
 	if (code == EXIT_FINE)
-		code = choose_out(&(struct out_wish){ .rule = OUT_OF_MERGE,
-						      .in = argv[first],
-						      .out = argv[first + 1] },
+		code = choose_out(&(struct out_wish){ .rule = OUT_OF_MERGE, .in = argv[first], .out = out },
 				  &format);
 	if (code == EXIT_FINE && profile && strcmp(format, "torch") != 0)
-		return wrong_usage(&cmd_merge, "merge: --profile means nothing in the format '%s'",
+		code = wrong_usage(&cmd_merge, "merge: --profile means nothing in the format '%s'",
 				   format);
-	return code == EXIT_FINE ? merge(argv[first], argv[first + 1], format) : code;
+	if (code == EXIT_FINE)
+		code = merge(argv[first], out, format);
+	free(no_output);
+	return code;
 }

@@ -32,7 +32,7 @@ static const char *to, *ranks, *dim, *least, *alignment, *at, *shared;
 			 "replace OUT if it holds only files of such a checkpoint"), \
 		IGNORE_DAMAGE_OPT, \
 		OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"), \
-		OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"), \
+		OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing; OUT may be left out"), \
 		OPT_FLAG("quiet", 'q', &quiet, "print errors only"), SPOOL_OPT, OPT_END
 
 static const struct opt split_opts[] = { SHARD_OPTS };
@@ -63,6 +63,7 @@ const struct command cmd_split = {
 	.opts = split_opts,
 	.least = 2,
 	.most = 2,
+	.dry_without_out = true,
 	.run = run_split,
 };
 
@@ -75,6 +76,7 @@ const struct command cmd_reshard = {
 	.opts = split_opts,
 	.least = 2,
 	.most = 2,
+	.dry_without_out = true,
 	.run = run_reshard,
 };
 
@@ -180,10 +182,13 @@ static int run_shards(const struct command *cmd, int argc, char **argv)
 {
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	int first = parse_options(cmd, argc, argv), code;
-	char shown[64];
+	char shown[64], *no_output = NULL, *out;
 
 	if (first < 0)
 		return -1 - first;
+	if (lacks_out(cmd, argc - first, argv + first))
+		no_output = name_of_no_output(argv[first]);
+	out = no_output ? no_output : argv[first + 1];
 	code = parse_sizes(cmd, &options);
 	if (code == EXIT_FINE)
 		code = parse_format(cmd, &options);
@@ -194,17 +199,18 @@ static int run_shards(const struct command *cmd, int argc, char **argv)
 						      .command = cmd->name,
 						      .options = shown,
 						      .in = argv[first],
-						      .out = argv[first + 1],
+						      .out = out,
 						      .to = options.format },
 				  &options.format);
-	if (code != EXIT_FINE)
-		return code;
 	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
 			(dry_run ? CKPT_SAVE_DRY_RUN : 0u) |
 			(drop_others ? CKPT_SAVE_DROP_OTHERS : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
-	return write_shards(&options, argv[first], argv[first + 1]);
+	if (code == EXIT_FINE)
+		code = write_shards(&options, argv[first], out);
+	free(no_output);
+	return code;
 }
 
 static int run_split(int argc, char **argv)

@@ -96,6 +96,7 @@ struct command {
 	bool takes_many; /* ... and then allows any number of the operand before it */
 	/* set by an option (--strip-wrappers) that takes the place of the first; or NULL */
 	const bool *no_first;
+	bool dry_without_out; /* a dry run may leave out OUT, the last operand, as it may with takes_many */
 	int (*run)(int argc, char **argv);
 };
 
@@ -124,7 +125,7 @@ enum { MOST_OPERANDS = 80 };
  */
 const char *shown_operands(const struct command *cmd, char *buf);
 
-/* A dry run of an edit needs no OUT: is none among the COUNT operands of CMD? After its options are parsed. */
+/* A dry run needs no OUT: is none among the COUNT operands of CMD? After its options are parsed. */
 bool lacks_out(const struct command *cmd, int count, char *const *operands);
 
 /*

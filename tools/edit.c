@@ -140,6 +140,25 @@ static int refuse_losses(void)
 	return EXIT_NO;
 }
 
+bool is_like_input(const struct ckpt_model *model, const char *out)
+{
+	struct ckpt_model *there;
+	uint64_t count = ckpt_tensor_count(model);
+	bool alike;
+
+	if (is_stream(out) || access(out, R_OK) < 0 || ckpt_open(out, &there, NULL) < 0)
+		return false;
+	alike = count && ckpt_tensor_count(there) == count;
+	for (uint64_t i = 0; alike && i < count; i++) {
+		struct ckpt_tensor_info a = CKPT_TENSOR_INFO_INIT, b = CKPT_TENSOR_INFO_INIT;
+
+		alike = ckpt_tensor_get(model, i, &a) == 0 && ckpt_tensor_get(there, i, &b) == 0 &&
+			!strcmp(a.name, b.name);
+	}
+	ckpt_close(there);
+	return alike;
+}
+
 int save_failed(const struct ckpt_error *err, bool force)
 {
 	int code = fail(err);
@@ -257,8 +276,15 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 		plain_note(left);
 		return EXIT_FINE;
 	}
-	if (save(s, model, out, &saved, &err) < 0)
-		return out ? save_failed(&err, s->force) : report_in_place_failure(s, &err);
+	if (save(s, model, out, &saved, &err) < 0 && out) {
+		int code = save_failed(&err, s->force);
+
+		if (err.status == CKPT_E_EXISTS && edit_input && steps->kind->apply && is_like_input(model, out))
+			hint("%s is a checkpoint, too: to edit several files, -i takes them all, and no OUT", out);
+		return code;
+	}
+	if (err.status < 0)
+		return report_in_place_failure(s, &err);
 	if (one_of_many) {
 		one_of_many->word = s->dry_run ? WOULD_BE_EDITED : EDITED;
 		one_of_many->nbytes = saved.written;
@@ -488,11 +514,7 @@ struct edit_job {
 	size_t count;
 };
 
-/*
- * A name that nothing has, for a dry run without OUT. It begins as that of IN does, since torch names the
- * records of a file after it, and their names have a size, too. To be freed.
- */
-static char *name_of_no_output(const char *in)
+char *name_of_no_output(const char *in)
 {
 	const char *folder = getenv("TMPDIR"), *name = strrchr(in, '/'), *dot;
 	char *path;

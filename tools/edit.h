@@ -177,6 +177,18 @@ const char *wrappers_left(const struct ckpt_model *model, const struct edit_step
 void note_wrappers(const char *left);
 
 /*
+ * A name that nothing has, for a dry run without OUT. It begins as that of IN does, since torch names the
+ * records of a file after it, and their names have a size, too. To be freed.
+ */
+char *name_of_no_output(const char *in);
+
+/*
+ * Is OUT there, and a checkpoint with the names that MODEL has? Then it may be an input, and what was
+ * forgotten is OUT.
+ */
+bool is_like_input(const struct ckpt_model *model, const char *out);
+
+/*
  * Can MODEL, which was opened as IN, be written as OUT, and as S says? OUT NULL: in place. What
  * save_edited() will write is chosen here. The COUNT STEPS, which may be NULL, are for the hint.
  * Prints why not, and returns the exit code.

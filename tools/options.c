@@ -319,8 +319,10 @@ bool lacks_out(const struct command *cmd, int count, char *const *operands)
 {
 	int words = cmd->no_first && *cmd->no_first ? 0 : 1;
 
-	if (!cmd->takes_many || (cmd->one_less && *cmd->one_less) || !is_dry_run(cmd))
+	if (!(cmd->takes_many || cmd->dry_without_out) || (cmd->one_less && *cmd->one_less) || !is_dry_run(cmd))
 		return false;
+	if (cmd->dry_without_out && strstr(cmd->operands, "... OUT"))
+		return count == cmd->least - 1;
 	if (strstr(cmd->operands, "...")) /* OLD=NEW */
 		return count == 1 || (count > 1 && strchr(operands[count - 2], '=') &&
 				      !may_be_file(operands[count - 2]));

@@ -48,10 +48,38 @@ models() {
 		want 2 "ckpt: ${out/link/b}: the output is the input itself; name another file" ||
 			want 2 "ckpt: $out: the output is the input itself; name another file"
 	done
-	ckpt average a.pt b.pt same.pt
-	want 2 "ckpt: same.pt: the output exists
-hint: -f replaces it" || [[ $status = 2 && $stderr = *"-f replaces it" ]]
+	echo text >other.pt
+	ckpt average a.pt b.pt other.pt
+	want 2 "ckpt: other.pt: the output exists already
+hint: -f replaces it"
 	[ "$before" = "$(cat a.pt b.pt | sha256sum)" ]
+}
+
+@test "a forgotten OUT costs no input: nobody is told that -f replaces it" {
+	models a.pt "b b.pt" c.pt
+	before=$(cat a.pt b?b.pt c.pt | sha256sum)
+	ckpt average --others last a.pt "b b.pt" c.pt
+	want 2 "ckpt: c.pt: it is there, and a checkpoint like the inputs: the last operand is OUT, which seems to be missing
+hint: ckpt average --others last a.pt 'b b.pt' c.pt averaged.pt"
+	line=${stderr##*hint: }
+	eval "${line/#ckpt/\"\$CKPT\"}"
+	[ -e averaged.pt ]
+	ckpt average a.pt c.pt --weights 1,2,3 "b b.pt" averaged.pt
+	[ "$status" = 2 ]
+	[[ $stderr = *"hint: ckpt average --weights 1,2,3 a.pt c.pt 'b b.pt' averaged.pt averaged-2.pt" ]]
+	[ "$before" = "$(cat a.pt b?b.pt c.pt | sha256sum)" ]
+	ckpt average -qf a.pt c.pt averaged.pt; want 0
+}
+
+@test "a dry run of average needs no OUT" {
+	models a.pt b.pt c.pt
+	for line in "a.pt b.pt" "--weights 1,2 a.pt b.pt" "a.pt b.pt c.pt" "--weights 1,2,3 a.pt b.pt c.pt" \
+		"--weights 1,2 a.pt b.pt new.pt"; do
+		ckpt average -n $line; want 0
+		[[ $output = "12 tensors averaged, "*" would be written (dry run)" ]]
+	done
+	ckpt average a.pt b.pt; [ "$status" = 2 ] || [ "$status" = 64 ]
+	want_files a.pt b.pt c.pt
 }
 
 @test "average names the first thing that does not match, and counts" {

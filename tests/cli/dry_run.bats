@@ -57,6 +57,18 @@ load common.bash
 	[ "$(ls locked)" = ddp_model.pt ]
 }
 
+@test "a dry run of what writes another format, or many files, goes without OUT, too" {
+	"$CKPT" split -q --ranks 2 ddp_trainer.pt dcp
+	for line in "convert ddp_model.pt" "convert --to safetensors ddp_model.pt" "convert --shard-size 5GB ddp_model.pt" \
+		"convert --to npy ddp_model.pt" "merge dcp" "merge --only model dcp" "split --ranks 2 ddp_model.pt" \
+		"reshard --ranks 3 dcp"; do
+		ckpt $line -n; want 0
+		[[ $output = *" would be written (dry run)"* ]]
+		ckpt $line; [ "$status" = 64 ]
+	done
+	want_files dcp
+}
+
 # How much the last ckpt says that it wrote, or would.
 written() { sed -nE 's/^(.*, )?([0-9.]+[A-Z]?( bytes?)?) (would be written \(dry run\)|written in ).*$/\2/p' <<<"$output"; }
 
