@@ -108,15 +108,19 @@ static bool report_tar(struct ckpt_why *w)
 
 static bool report_safetensors(struct ckpt_why *w)
 {
-	if (ckpt_why_begin(
-		    w, "safetensors", CKPT_CAUSE_CERTAIN,
-		    "it is a safetensors file, whatever its name says: torch.load reads pickles")) {
+	static const char end[] = ".safetensors";
+	size_t len = strlen(w->facts.path), end_len = sizeof(end) - 1;
+	bool named_so = len > end_len && !strcmp(w->facts.path + len - end_len, end);
+
+	if (ckpt_why_begin(w, "safetensors", CKPT_CAUSE_CERTAIN,
+			   "it is a safetensors file%s: torch.load reads pickles",
+			   named_so ? "" : ", whatever its name says")) {
 		ckpt_why_python(w, "safetensors.torch.load_file(%s)",
 				ckpt_why_python_text(w, w->facts.path));
 		ckpt_why_words(w, "'ckpt convert %s OUT.pt' makes a file for torch.load of it",
 			       ckpt_why_in(w));
-		ckpt_why_words(w,
-			       "where a name decides how it is loaded, let it end in .safetensors");
+		if (!named_so)
+			ckpt_why_words(w, "where a name decides how it is loaded, let it end in .safetensors");
 		ckpt_why_end(w);
 	}
 	return true;

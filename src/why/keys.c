@@ -230,6 +230,15 @@ static void drop_left(struct ckpt_why *w, const struct ckpt_why_dict *dict,
 
 /* ---- explanations ---- */
 
+/* A rename for each single name, of which nothing but the order says that it is the other: no mend. */
+static bool is_mere_guess(const struct ckpt_why_steps *steps, uint32_t hits)
+{
+	for (uint32_t i = 0; i < steps->rename_count; i++)
+		if (strncmp(steps->rename[i], "s/^", 3) != 0)
+			return false;
+	return steps->guessed && steps->rename_count > 1 && hits <= steps->rename_count;
+}
+
 /* The edits that make the unexpected keys the missing ones. */
 static bool explain_by_renaming(struct ckpt_why *w, const struct lists *l,
 				const struct ckpt_why_dict *dict)
@@ -249,6 +258,8 @@ static bool explain_by_renaming(struct ckpt_why *w, const struct lists *l,
 		return false;
 	}
 	less = l->missing.count < l->unexpected.count ? l->missing.count : l->unexpected.count;
+	if (is_mere_guess(&steps, hits))
+		return false;
 	return hits && 2 * hits >= less && rename_keys(&steps) &&
 	       report_steps(w, l, dict, &steps, hits);
 }
@@ -376,6 +387,30 @@ static bool report_optimizer(struct ckpt_why *w, const struct lists *l)
 	return true;
 }
 
+/* Are most of them names of an adapter? */
+static bool are_of_adapter(const struct ckpt_names *names)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < names->count; i++)
+		count += ckpt_why_is_adapter_name(names->items[i], strlen(names->items[i]));
+	return count && count >= names->count - count;
+}
+
+bool ckpt_why_adapter_given(struct ckpt_why *w)
+{
+	struct lists l = { 0 };
+	uint64_t of_adapter = 0, keys = 0;
+	bool given;
+
+	read_lists(w, &l);
+	given = w->facts.model ? ckpt_why_is_adapter(w, &of_adapter, &keys) : are_of_adapter(&l.unexpected);
+	given = given && !are_of_adapter(&l.missing);
+	ckpt_names_clear(&l.missing);
+	ckpt_names_clear(&l.unexpected);
+	return given;
+}
+
 bool ckpt_why_explain_keys(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	struct lists l = { 0 };
@@ -383,7 +418,8 @@ bool ckpt_why_explain_keys(struct ckpt_why *w, const struct ckpt_match *match)
 	size_t hits;
 	bool reported = false;
 
-	(void)match;
+	if (ckpt_why_adapter_given(w)) /* no edit of names makes a model of it */
+		return ckpt_why_check_adapter(w, match);
 	read_lists(w, &l);
 	dict = ckpt_why_dict_with(w, l.unexpected.items, l.unexpected.count, &hits);
 	if (l.missing.count && l.unexpected.count)

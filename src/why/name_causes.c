@@ -306,7 +306,7 @@ bool ckpt_why_check_nested(struct ckpt_why *w, const struct ckpt_match *match)
  * Words in the names of adapters: those of PEFT and diffusers (lora_A), of Kohya's and of older
  * diffusers (lora_down, lora.down).
  */
-static bool is_of_adapter(const char *name, size_t len)
+bool ckpt_why_is_adapter_name(const char *name, size_t len)
 {
 	static const char *const words[] = { ".lora_A.", ".lora_B.", ".lora_embedding_A", ".lora_embedding_B",
 					     ".lora_down.", ".lora_up.", ".lora.down.", ".lora.up.", ".lora_magnitude_vector" };
@@ -328,7 +328,7 @@ bool ckpt_why_is_adapter(struct ckpt_why *w, uint64_t *of_adapter, uint64_t *key
 		if (k->kind != CKPT_STR && k->kind != CKPT_PY2_STR)
 			continue;
 		++*keys;
-		*of_adapter += is_of_adapter(k->u.bytes.ptr, (size_t)k->u.bytes.len);
+		*of_adapter += ckpt_why_is_adapter_name(k->u.bytes.ptr, (size_t)k->u.bytes.len);
 	}
 	return *of_adapter && *of_adapter >= *keys - *of_adapter;
 }
@@ -337,14 +337,17 @@ bool ckpt_why_check_adapter(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	uint64_t keys, of_adapter;
 
-	(void)match;
-	if (!ckpt_why_is_adapter(w, &of_adapter, &keys))
+	if (!ckpt_why_is_adapter(w, &of_adapter, &keys) && !(match && !w->facts.model))
 		return false;
-	if (!ckpt_why_begin(w, "adapter", CKPT_CAUSE_POSSIBLE,
+	if (!ckpt_why_begin(w, "adapter",
+			    !match	     ? CKPT_CAUSE_POSSIBLE
+			    : w->facts.model ? CKPT_CAUSE_CERTAIN
+					     : CKPT_CAUSE_LIKELY,
 			    "these are the weights of an adapter (LoRA), which is added to a model: the model itself has no such "
 			    "names, and is in another file"))
 		return true;
-	ckpt_why_fact(w, "%" PRIu64 " of %" PRIu64 " keys have the names of an adapter", of_adapter, keys);
+	if (keys)
+		ckpt_why_fact(w, "%" PRIu64 " of %" PRIu64 " keys have the names of an adapter", of_adapter, keys);
 	ckpt_why_words(w, "in Python, PEFT adds it to its base: PeftModel.from_pretrained(base, 'DIR').merge_and_unload(); "
 			  "diffusers: load_lora_weights()");
 	ckpt_why_end(w);

@@ -45,9 +45,16 @@ static int check_readable(const struct ckpt_why *w, struct ckpt_error *err)
 
 static void report_causes(struct ckpt_why *w)
 {
+	const struct ckpt_match any = { .all = "" };
+	uint32_t before = 0;
+
+	if (w->error && w->facts.model && ckpt_why_adapter_given(w)) { /* whatever the message says */
+		ckpt_why_check_adapter(w, &any);
+		before = w->report.causes;
+	}
 	if (w->error)
 		ckpt_why_read_error(w);
-	if (w->error && w->report.causes)
+	if (w->error && (w->report.causes > before || (before && w->report.messages)))
 		return;
 	/* no message, or none that is known: report what the file shows */
 	for (size_t i = 0; w->facts.path && i < sizeof(checks) / sizeof(checks[0]); i++)

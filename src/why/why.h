@@ -209,6 +209,13 @@ ckpt_why_check ckpt_why_check_wrapped; /* keys have the prefix of a wrapper */
 ckpt_why_check ckpt_why_check_nested;  /* the weights are an entry of a larger dict */
 ckpt_why_check ckpt_why_check_module;  /* a module was saved whole */
 ckpt_why_check ckpt_why_check_adapter; /* it is added to a model, and is none */
+/* Is that the name of a weight of an adapter? */
+bool ckpt_why_is_adapter_name(const char *name, size_t len);
+/*
+ * Was an adapter given to a model that wants none? The file says so, or, without one, the unexpected keys of
+ * the error.
+ */
+bool ckpt_why_adapter_given(struct ckpt_why *w);
 /* Do most keys of the largest state dict have the names of an adapter (LoRA)? How many do is in *OF_ADAPTER, of *KEYS. */
 bool ckpt_why_is_adapter(struct ckpt_why *w, uint64_t *of_adapter, uint64_t *keys);
 /*

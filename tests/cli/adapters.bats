@@ -56,3 +56,30 @@ hint: in Python, PEFT does: PeftModel.from_pretrained(base, 'DIR').merge_and_unl
 	ckpt merge ddp_model.pt out.pt; want 0 "ckpt: note: ddp_model.pt is one file, and there was nothing to merge"
 	ckpt merge -q -f ddp_model.pt out.pt; want 0
 }
+
+@test "an adapter that was given to a model is the cause, whatever the message lists, and no rename mends it" {
+	mkdir lora
+	"$CKPT" edit -q ddp_model.pt lora/adapter_model.bin --strip-module --rename 's/^/base_model.model./' --rename 's/\.([a-z_]+)$/.lora_A.\1/'
+	names=$("$CKPT" ls lora/adapter_model.bin | sed -n 's/^\(base_model[^ ]*\) .*/"\1"/p' | paste -sd, | sed 's/,/, /g')
+	unexpected="Unexpected key(s) in state_dict: $names."
+	missing='Missing key(s) in state_dict: "embed.weight", "layers.0.q.weight", "layers.0.k.weight", "lm_head.weight".'
+	for text in "$missing $unexpected" "$unexpected" "$missing" "KeyError: 'embed.weight'" "size mismatch for embed.weight: copying a param with shape torch.Size([8, 3]) from checkpoint, the shape in current model is torch.Size([9, 3])."; do
+		ckpt why lora/adapter_model.bin --error "$text"; want 0
+		[[ $output = "cause: these are the weights of an adapter (LoRA)"* ]] || { echo "$text: $output"; false; }
+		[[ $output != *rename* && $output != *select* ]] || { echo "$text: $output"; false; }
+	done
+	ckpt why --error "$missing $unexpected"; want 0
+	[[ $output = "likely: these are the weights of an adapter (LoRA)"* && $output != *rename* ]]
+	# what loads the adapter, and lacks another name of it, is another matter
+	ckpt why lora/adapter_model.bin --error "${names/#/Missing key(s) in state_dict: }"
+	[[ $output != "cause: these are the weights of an adapter"* ]]
+	"$CKPT" convert -q lora/adapter_model.bin lora/adapter_model.safetensors
+	ckpt why lora/adapter_model.safetensors; want 0
+	[[ ${lines[0]} = "cause: it is a safetensors file: torch.load reads pickles" && $output != *"let it end"* ]]
+}
+
+@test "names that are all different are another model, not as many renames" {
+	ckpt why --error 'Missing key(s) in state_dict: "embed.weight", "mixer.weight", "head.weight". Unexpected key(s) in state_dict: "a.b.weight", "c.d.weight", "e.f.weight".'
+	want 0
+	[[ $output = "likely: the names in the file and those of the model have no rule"* && $output != *"ckpt rename -e 's/^"* ]]
+}
