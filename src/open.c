@@ -43,6 +43,13 @@ int ckpt_open_with(const char *path, unsigned flags, struct ckpt_model **out,
 	rc = flags & CKPT_OPEN_BRIEF ? ckpt_format_open_brief(source, out, err)
 				     : ckpt_format_open(source, out, err);
 	ckpt_source_unref(source); /* the model took its own reference */
+	if (rc == 0) {
+		rc = ckpt_format_refuse_data_file(path, err);
+		if (rc < 0) {
+			ckpt_close(*out);
+			*out = NULL;
+		}
+	}
 	if (rc == 0 && inside) {
 		(*out)->doc->inner_path = strdup(path);
 		if (!(*out)->doc->inner_path) {

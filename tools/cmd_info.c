@@ -191,17 +191,24 @@ static void count_prefixes(const struct ckpt_model *model, struct ckpt_prefix_co
 		no_memory();
 }
 
-static int note_adapter(void *ctx, const struct ckpt_plain_model *plain)
+static int copy_plain(void *ctx, const struct ckpt_plain_model *plain)
 {
-	*(bool *)ctx = plain->is_adapter;
+	struct ckpt_plain_model *p = ctx;
+
+	p->is_adapter = plain->is_adapter;
+	p->is_zero_part = plain->is_zero_part;
 	return 0;
 }
 
 static void print_adapter(const struct summary *s)
 {
-	bool is_adapter = false;
+	struct ckpt_plain_model plain = { .size = sizeof(plain) };
 
-	if (ckpt_why_plain(s->model, note_adapter, &is_adapter, NULL) == 0 && is_adapter)
+	if (ckpt_why_plain(s->model, copy_plain, &plain, NULL) < 0)
+		return;
+	if (plain.is_zero_part)
+		printf("part        of a DeepSpeed ZeRO-3 directory: one rank's file, in which the weights are empty; 'ckpt merge DIR OUT' makes them whole\n");
+	if (plain.is_adapter)
 		printf("adapter     by its names (LoRA): it is added to a base model, which ckpt does not do, but PEFT: merge_and_unload()\n");
 }
 

@@ -8,7 +8,9 @@
  * leave them out, and before --int-keys.
  */
 #include "convert.h"
+#include "json.h"
 #include "out_kind.h"
+#include "shell_line.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,18 +192,34 @@ static void note_one_file(bool one_file, const char *in)
 		complain("note: %s is one file, and there was nothing to merge", ckpt_escape(shown, sizeof(shown), in, strlen(in)));
 }
 
-static int note_adapter(void *ctx, const struct ckpt_plain_model *plain)
+static int copy_plain(void *ctx, const struct ckpt_plain_model *plain)
 {
-	*(bool *)ctx = plain->is_adapter;
+	struct ckpt_plain_model *p = ctx;
+
+	p->is_adapter = plain->is_adapter;
+	p->is_zero_part = plain->is_zero_part;
 	return 0;
 }
 
-/* Is the one file MODEL an adapter, by the names in it? */
-static bool holds_adapter(const struct ckpt_model *model)
+/* What the one file IN lacks is in the other files of its directory. */
+static int refuse_zero_part(const char *in)
 {
-	bool is_adapter = false;
+	const char *slash = strrchr(in, '/');
+	struct shell_line l = { .len = 0 };
+	char shown[320], *folder = strdup(slash ? in : ".");
 
-	return is_one_file(model) && ckpt_why_plain(model, note_adapter, &is_adapter, NULL) == 0 && is_adapter;
+	if (!folder)
+		no_memory();
+	if (slash)
+		folder[slash == in ? 1 : slash - in] = '\0';
+	complain("%s: this is the file of one rank of a DeepSpeed ZeRO-3 directory: the weights in it are empty",
+		 ckpt_escape(shown, sizeof(shown), in, strlen(in)));
+	shell_add(&l, "ckpt merge");
+	shell_add_path(&l, folder);
+	shell_add(&l, " OUT");
+	hint("%s", l.text);
+	free(folder);
+	return EXIT_ERROR;
 }
 
 static int refuse_adapter(const char *path);
@@ -217,16 +235,18 @@ static int merge(const char *in, const char *out, const char *format)
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
 	double start = seconds();
+	struct ckpt_plain_model plain = { .size = sizeof(plain) };
 	bool one_file;
 	int code;
 
 	if (!open_model(in, &model, &code))
 		return code;
-	if (holds_adapter(model)) {
-		ckpt_close(model);
-		return refuse_adapter(in);
-	}
 	one_file = is_one_file(model);
+	if (one_file && ckpt_why_plain(model, copy_plain, &plain, NULL) == 0 &&
+	    (plain.is_adapter || plain.is_zero_part)) {
+		ckpt_close(model);
+		return plain.is_adapter ? refuse_adapter(in) : refuse_zero_part(in);
+	}
 	if (one_file && !force && is_file(out) && is_like_input(model, out)) {
 		ckpt_close(model);
 		return refuse_models(in);

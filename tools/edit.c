@@ -279,7 +279,7 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 	if (save(s, model, out, &saved, &err) < 0 && out) {
 		int code = save_failed(&err, s->force);
 
-		if (err.status == CKPT_E_EXISTS && edit_input && steps->kind->apply && is_like_input(model, out))
+		if (err.status == CKPT_E_EXISTS && !s->force && !out_format && edit_input && steps->kind->apply && is_like_input(model, out))
 			hint("%s is a checkpoint, too: to edit several files, -i takes them all, and no OUT", out);
 		return code;
 	}

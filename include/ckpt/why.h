@@ -104,7 +104,8 @@ struct ckpt_plain_model {
 	bool wrapped;	   /* keys have prefixes of wrappers: "module." */
 	bool all_wrappers; /* OPTIONS strip all of them, whatever was stripped before */
 	bool is_adapter;   /* most keys have the names of an adapter (LoRA), which is added to another model */
-	uint8_t reserved[4];
+	bool is_zero_part; /* one rank's file of DeepSpeed ZeRO-3: the weights are empty in it, and in the whole directory */
+	uint8_t reserved[3];
 };
 
 /*

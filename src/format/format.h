@@ -73,6 +73,11 @@ enum { CKPT_PROBE_BYTES = 4096 };
 
 /* Open SOURCE, whatever its format. The model takes its own reference. BRIEF: see ckpt_opening. */
 int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err);
+/*
+ * Is PATH named as a data file of a DCP directory? One item in it may be an archive that opens, and is not the
+ * checkpoint. Returns 0, or CKPT_E_UNSUPPORTED with CKPT_REASON_DCP_DATA_FILE.
+ */
+int ckpt_format_refuse_data_file(const char *path, struct ckpt_error *err);
 int ckpt_format_open_brief(struct ckpt_source *source, struct ckpt_model **out,
 			   struct ckpt_error *err);
 

@@ -96,6 +96,20 @@ int ckpt_format_probe(struct ckpt_source *source, bool *is_one, struct ckpt_erro
 	return rc;
 }
 
+int ckpt_format_refuse_data_file(const char *path, struct ckpt_error *err)
+{
+	static const char end[] = ".distcp";
+	size_t len = path ? strlen(path) : 0, end_len = sizeof(end) - 1;
+
+	if (len <= end_len || strcmp(path + len - end_len, end) != 0)
+		return 0;
+	return ckpt_error_because(
+		err,
+		ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			  "is a data file (.distcp) of a DCP directory: name the directory it belongs to"),
+		CKPT_REASON_DCP_DATA_FILE);
+}
+
 int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
 {
 	return open_source(source, false, out, err);

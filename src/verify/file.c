@@ -233,6 +233,16 @@ int ckpt_verify_file(struct ckpt_verifier *v, struct ckpt_source *source, struct
 	bool is_archive = starts_like_archive(source);
 	int opened = ckpt_format_open(source, &model, &opening), rc = 0;
 
+	if (opened == 0) {
+		opened = ckpt_format_refuse_data_file(ckpt_source_path(source), &opening);
+		if (opened < 0) {
+			if (err)
+				*err = opening;
+			ckpt_close(model);
+			return opened;
+		}
+	}
+
 	v->report.files++;
 	ckpt_verifier_begin_file(v);
 	if (is_archive || !model) /* the first bytes may be the damage */

@@ -8,6 +8,8 @@
  */
 #include "why/why.h"
 
+#include "model/state_dict.h"
+
 #include <ckpt/container.h>
 #include <ckpt/save.h>
 
@@ -158,6 +160,46 @@ static bool report_part_of_dcp(struct ckpt_why *w)
 		ckpt_why_python(w,
 				"torch.distributed.checkpoint.load(state_dict, checkpoint_id=%s)",
 				ckpt_why_python_text(w, folder));
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* ---- one rank's file of DeepSpeed ---- */
+
+bool ckpt_why_is_zero_part(struct ckpt_why *w)
+{
+	const struct ckpt_model *model = w->facts.model;
+	const struct ckpt_value *root = model ? ckpt_model_now(model, model->root) : NULL;
+	uint64_t count;
+
+	if (!model || w->facts.folder || !ckpt_mapping_find(model, root, "param_shapes") ||
+	    !ckpt_mapping_find(model, root, "module"))
+		return false;
+	count = ckpt_tensor_count(model);
+	for (uint64_t i = 0; i < count; i++) {
+		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+
+		if (ckpt_tensor_get(model, i, &info) == 0 && !strncmp(info.name, "module.", 7) &&
+		    info.ndim == 1 && info.shape[0] == 0)
+			return true;
+	}
+	return false;
+}
+
+bool ckpt_why_check_zero_part(struct ckpt_why *w, const struct ckpt_match *match)
+{
+	const char *folder;
+
+	(void)match;
+	if (!w->facts.path || !ckpt_why_is_zero_part(w))
+		return false;
+	folder = folder_of(w);
+	if (ckpt_why_begin(w, "partitioned", CKPT_CAUSE_CERTAIN,
+			   "it is the file of one rank of a DeepSpeed ZeRO-3 directory: the weights in it are empty, and "
+			   "each rank's *_optim_states.pt has a part of them")) {
+		ckpt_why_fact(w, "tensors of 'module' have the shape [0]; 'param_shapes' has those of the weights");
+		ckpt_why_command(w, "ckpt merge %s %s", ckpt_why_quote(w, folder), ckpt_why_merged(w, folder));
 		ckpt_why_end(w);
 	}
 	return true;

@@ -420,6 +420,8 @@ bool ckpt_why_explain_keys(struct ckpt_why *w, const struct ckpt_match *match)
 
 	if (ckpt_why_adapter_given(w)) /* no edit of names makes a model of it */
 		return ckpt_why_check_adapter(w, match);
+	if (ckpt_why_is_zero_part(w)) /* nor gives them the numbers that they lack */
+		return ckpt_why_check_zero_part(w, match);
 	read_lists(w, &l);
 	dict = ckpt_why_dict_with(w, l.unexpected.items, l.unexpected.count, &hits);
 	if (l.missing.count && l.unexpected.count)

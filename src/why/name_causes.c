@@ -234,7 +234,7 @@ bool ckpt_why_check_wrapped(struct ckpt_why *w, const struct ckpt_match *match)
 	bool nested;
 	int first = 0;
 
-	if (!dict)
+	if (!dict || ckpt_why_is_zero_part(w))
 		return false;
 	count_names(w, dict, &c);
 	all = c.front | c.inside;
@@ -277,7 +277,7 @@ bool ckpt_why_check_nested(struct ckpt_why *w, const struct ckpt_match *match)
 	struct name_counts c;
 	const char *attribute;
 
-	if (!dict || !is_nested(w, dict))
+	if (!dict || !is_nested(w, dict) || ckpt_why_is_zero_part(w))
 		return false;
 	count_names(w, dict, &c);
 	if (!match && !w->facts.folder && (c.front | c.inside))

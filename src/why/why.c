@@ -13,7 +13,7 @@ static const uint64_t BUDGET_BASE = 128 << 20;
 /* Without a message: first what makes every load fail, then what some loads fail with. */
 static ckpt_why_check *const checks[] = {
 	ckpt_why_check_danger,	  ckpt_why_check_repacked, ckpt_why_check_file,
-	ckpt_why_check_directory, ckpt_why_check_program,  ckpt_why_check_objects,
+	ckpt_why_check_directory, ckpt_why_check_zero_part, ckpt_why_check_program,  ckpt_why_check_objects,
 	ckpt_why_check_devices,	  ckpt_why_check_adapter,  ckpt_why_check_wrapped,  ckpt_why_check_nested,
 	ckpt_why_check_module,	  ckpt_why_check_meta,	   ckpt_why_check_versions,
 	ckpt_why_check_bytes,	  ckpt_why_check_size,
@@ -52,6 +52,8 @@ static void report_causes(struct ckpt_why *w)
 		ckpt_why_check_adapter(w, &any);
 		before = w->report.causes;
 	}
+	if (w->error && w->facts.model && ckpt_why_check_zero_part(w, &any))
+		before = w->report.causes;
 	if (w->error)
 		ckpt_why_read_error(w);
 	if (w->error && (w->report.causes > before || (before && w->report.messages)))
@@ -115,6 +117,7 @@ int ckpt_why_plain(const struct ckpt_model *model,
 	w.facts.root_type = "";
 	rc = ckpt_facts_list_dicts(&w, err);
 	if (rc == 0 && ckpt_why_find_plain(&w, &plain)) {
+		plain.is_zero_part = ckpt_why_is_zero_part(&w);
 		plain.is_adapter = ckpt_why_is_adapter(&w, &of_adapter, &keys);
 		rc = found(ctx, &plain);
 	}

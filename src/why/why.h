@@ -209,6 +209,9 @@ ckpt_why_check ckpt_why_check_wrapped; /* keys have the prefix of a wrapper */
 ckpt_why_check ckpt_why_check_nested;  /* the weights are an entry of a larger dict */
 ckpt_why_check ckpt_why_check_module;  /* a module was saved whole */
 ckpt_why_check ckpt_why_check_adapter; /* it is added to a model, and is none */
+ckpt_why_check ckpt_why_check_zero_part; /* one rank's file of DeepSpeed ZeRO-3 (file_causes.c) */
+/* Is it one? Its 'module' has tensors without numbers, whose shapes are in 'param_shapes'. */
+bool ckpt_why_is_zero_part(struct ckpt_why *w);
 /* Is that the name of a weight of an adapter? */
 bool ckpt_why_is_adapter_name(const char *name, size_t len);
 /*

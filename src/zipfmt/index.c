@@ -114,25 +114,15 @@ static bool has_signature(const struct ckpt_zip *zip, uint64_t off, uint32_t sig
 }
 
 /*
- * OFF counts from the start of an archive, and several archives may follow one another in a
- * file.
+ * OFF counts from the start of an archive, and several archives may follow one another in a file, whose
+ * locator is that of the last. The first may have its record at OFF, too, if both are of one size.
  */
-static int fail_no_end64(const struct ckpt_zip *zip, uint64_t locator_off, uint64_t off,
-			 struct ckpt_error *err)
+static bool is_of_last_archive(const struct ckpt_zip *zip, uint64_t locator_off, uint64_t off)
 {
 	uint64_t end64_off = locator_off - END64_BYTES;
 
-	if (end64_off > off && has_signature(zip, end64_off, SIG_END64) &&
-	    has_signature(zip, end64_off - off, SIG_LOCAL) && has_signature(zip, 0, SIG_LOCAL))
-		return ckpt_error_because(
-			err,
-			ckpt_fail(
-				err, CKPT_E_UNSUPPORTED,
-				"holds several archives, one after the other, as data files (.distcp) "
-				"of a DCP directory do: name the directory it belongs to"),
-			CKPT_REASON_DCP_DATA_FILE);
-	return bad_directory(err, off,
-			     "no zip64 end record where the locator points: the file is damaged");
+	return end64_off > off && has_signature(zip, end64_off, SIG_END64) &&
+	       has_signature(zip, end64_off - off, SIG_LOCAL) && has_signature(zip, 0, SIG_LOCAL);
 }
 
 static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *ends,
@@ -152,12 +142,21 @@ static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *e
 	off = ckpt_read_u64(&r);
 	if (off > locator_off || locator_off - off < END64_BYTES)
 		return bad(err, locator_off, "the zip64 locator points outside of the file");
+	if (is_of_last_archive(zip, locator_off, off))
+		return ckpt_error_because(
+			err,
+			ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"holds several archives, one after the other, as data files (.distcp) "
+				"of a DCP directory do: name the directory it belongs to"),
+			CKPT_REASON_DCP_DATA_FILE);
 	rc = ckpt_source_read(zip->source, off, bytes, END64_BYTES, err);
 	if (rc < 0)
 		return rc;
 	r = (struct ckpt_reader){ bytes, END64_BYTES, 0, false };
 	if (ckpt_read_u32(&r) != SIG_END64)
-		return fail_no_end64(zip, locator_off, off, err);
+		return bad_directory(err, off,
+				     "no zip64 end record where the locator points: the file is damaged");
 	ckpt_read_bytes(&r, 8 + 2 + 2);
 	if (ckpt_read_u32(&r) || ckpt_read_u32(&r))
 		return bad(err, off, "the archive is spread over several disks");

@@ -83,3 +83,36 @@ hint: in Python, PEFT does: PeftModel.from_pretrained(base, 'DIR').merge_and_unl
 	want 0
 	[[ $output = "likely: the names in the file and those of the model have no rule"* && $output != *"ckpt rename -e 's/^"* ]]
 }
+
+@test "the file of one rank of ZeRO-3 is a part of a directory, whose weights merge makes" {
+	mkdir -p run/step
+	python3 - <<-'END'
+		import struct, zipfile
+		# {"module": {"w": a tensor of no numbers}, "param_shapes": [{"w": (3, 4)}]}
+		def text(s): return b"X" + struct.pack("<I", len(s)) + s.encode()
+		storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + b"K\0tQ"
+		tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0K\0\x85K\1\x85\x89ccollections\nOrderedDict\n)RtR"
+		root = (b"\x80\x02}" + text("module") + b"}" + text("w") + tensor + b"s" + b"s" +
+		        text("param_shapes") + b"]}" + text("w") + b"K\3K\4\x86sas.")
+		with zipfile.ZipFile("run/step/zero_pp_rank_0_mp_rank_00_model_states.pt", "w") as z:
+		    z.writestr("a/data.pkl", root)
+		    z.writestr("a/version", b"3\n")
+		    z.writestr("a/data/0", b"")
+	END
+	file=run/step/zero_pp_rank_0_mp_rank_00_model_states.pt
+	"$CKPT" ls $file
+	for error in "" "--error KeyError" "--error Missing_key(s)"; do
+		ckpt why $file ${error:+"${error%% *}" "${error#* }"}
+		[ "$status" = 0 ]
+		[[ $output = "cause: it is the file of one rank of a DeepSpeed ZeRO-3 directory"*"mend:      ckpt merge run/step run/step.pt"* ]]
+		[[ $output != *extract* ]]
+	done
+	ckpt why $file --error 'size mismatch for w: copying a param with shape torch.Size([0]) from checkpoint, the shape in current model is torch.Size([3, 4]). Missing key(s) in state_dict: "w". Unexpected key(s) in state_dict: "module".'
+	[[ $output = "cause: it is the file of one rank of a DeepSpeed ZeRO-3 directory"* && $output != *extract* ]]
+	ckpt merge $file out.pt
+	want 2 "ckpt: $file: this is the file of one rank of a DeepSpeed ZeRO-3 directory: the weights in it are empty
+hint: ckpt merge run/step OUT"
+	ckpt info $file; want 0
+	[[ $output = *$'\n'"part        of a DeepSpeed ZeRO-3 directory: "* ]]
+	[ ! -e out.pt ]
+}

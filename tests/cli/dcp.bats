@@ -383,3 +383,22 @@ hint: ckpt convert ddp_model.pt hub/ --shard-size 5KB --cast bf16"
 hint: ckpt convert shards ./-x.npz"
 	want_files epoch=3.ckpt epoch=4.ckpt epoch=5.ckpt shards
 }
+
+@test "a data file of DCP is no checkpoint, also where an item in it is one that loads" {
+	# two items of one size: the end of the last fits the first
+	python3 - <<-'END'
+		whole = open("ddp_model.pt", "rb").read()
+		open("two.pt", "wb").write(whole + whole)
+	END
+	cp ddp_model.pt __0_0.distcp
+	mkdir parts && cp ddp_model.pt parts/__3_0.distcp
+	for file in two.pt __0_0.distcp parts/__3_0.distcp; do
+		for command in info ls verify "merge -n" "strip-module -n" "convert -n" stat; do
+			ckpt $command $file
+			[ "$status" = 2 ] || { echo "$command $file: $status $output"; false; }
+			[[ "$output$stderr" = *"of a DCP directory"*"name the directory it belongs to"* ]] || { echo "$command $file: $output $stderr"; false; }
+		done
+		ckpt why $file; want 0
+		[[ $output = "cause: it is one file of a sharded checkpoint (DCP)"*"mend:      ckpt merge "* ]]
+	done
+}
