@@ -202,6 +202,26 @@ static int refuse_last_input(char **argv, int first, char **paths, size_t count)
 
 static const struct edit_kind kind_average = { .name = "average" };
 
+static int copy_name(void *ctx, const struct ckpt_plain_model *plain)
+{
+	snprintf(ctx, 300, "%s", plain->nested ? plain->name : "");
+	return 0;
+}
+
+/* Moments of an optimizer have no meaning as a mean, but --only may leave them as they are. */
+static void hint_only(const struct ckpt_model *mean)
+{
+	struct shell_line l = { .len = 0 };
+	char name[300] = "", pattern[304];
+
+	if (ckpt_why_plain(mean, copy_name, name, NULL) < 0 || !*name)
+		return;
+	snprintf(pattern, sizeof(pattern), "%s.*", name);
+	shell_add(&l, "--only");
+	shell_add_word(&l, pattern);
+	hint("%s --others last averages the model alone, and takes the optimizer from the last input", l.text);
+}
+
 static int average(const struct ckpt_model *const *models, size_t count,
 		   const struct ckpt_average_options *o, char **paths, const char *out)
 {
@@ -227,6 +247,8 @@ static int average(const struct ckpt_model *const *models, size_t count,
 		code = EXIT_NO;
 	} else {
 		code = save_edited(&s, mean, &step, &report, 1, out, start);
+		if (code == EXIT_FINE && report.optimizer_averaged && !only.count && !quiet)
+			hint_only(mean);
 	}
 	ckpt_close(mean);
 	return code;

@@ -159,6 +159,18 @@ bool is_like_input(const struct ckpt_model *model, const char *out)
 	return alike;
 }
 
+static bool are_alike(const char *in, const char *out)
+{
+	struct ckpt_model *model;
+	bool alike;
+
+	if (is_stream(in) || ckpt_open(in, &model, NULL) < 0)
+		return false;
+	alike = is_like_input(model, out);
+	ckpt_close(model);
+	return alike;
+}
+
 int save_failed(const struct ckpt_error *err, bool force)
 {
 	int code = fail(err);
@@ -279,7 +291,7 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 	if (save(s, model, out, &saved, &err) < 0 && out) {
 		int code = save_failed(&err, s->force);
 
-		if (err.status == CKPT_E_EXISTS && !s->force && !out_format && edit_input && steps->kind->apply && is_like_input(model, out))
+		if (err.status == CKPT_E_EXISTS && !s->force && !out_format && edit_input && steps->kind->apply && are_alike(edit_input, out))
 			hint("%s is a checkpoint, too: to edit several files, -i takes them all, and no OUT", out);
 		return code;
 	}

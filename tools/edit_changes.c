@@ -107,6 +107,8 @@ static void print_changes(const struct ckpt_edit_report *r)
 	if (r->tensors_averaged)
 		printf("%" PRIu64 " %s averaged, ", r->tensors_averaged,
 		       one_or_more(r->tensors_averaged, "tensor", "tensors"));
+	if (r->optimizer_averaged)
+		printf("%" PRIu64 " of them of an optimizer, ", r->optimizer_averaged);
 	if (r->change_count)
 		printf("%zu %s replaced, ", r->change_count,
 		       one_or_more(r->change_count, "value", "values"));

@@ -210,7 +210,7 @@ PyObject *ckpt_py_edit_report(const struct ckpt_edit_report *r)
 	}
 #define COUNT(member) #member, (unsigned long long)r->member
 	return Py_BuildValue(
-		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
 		"s:N,s:N,s:N,s:N,s:N,s:N}",
 		COUNT(renamed), COUNT(metadata_renamed), COUNT(names_renamed), COUNT(state_dicts),
 		COUNT(storages_moved), COUNT(devices_moved), COUNT(entries_dropped),
@@ -218,7 +218,7 @@ PyObject *ckpt_py_edit_report(const struct ckpt_edit_report *r)
 		COUNT(cast_nbytes_before), COUNT(cast_nbytes_after), COUNT(tensors_left),
 		COUNT(tensors_compacted), COUNT(storages_made), COUNT(compacted_nbytes_before),
 		COUNT(compacted_nbytes_after), COUNT(tensors_taken), COUNT(modules_guessed),
-		COUNT(optimizer_left), COUNT(scalars_left), "extracted",
+		COUNT(optimizer_left), COUNT(scalars_left), COUNT(optimizer_averaged), "extracted",
 		PyBool_FromLong(r->extracted), "protocol_changed",
 		PyBool_FromLong(r->protocol_changed), "unmatched", text_or_none(r->unmatched),
 		"places", places, "changes", changes, "unused", unused);

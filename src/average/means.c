@@ -11,7 +11,7 @@
  */
 #include "average/average.h"
 
-#include "model/walk.h"
+#include "model/optimizers.h"
 #include "tensor/items.h"
 #include "tensor/mean.h"
 #include "tensor/shape.h"
@@ -33,6 +33,8 @@ struct user_walk {
 	struct use *uses; /* by storage of the base */
 	size_t depth;	  /* inside a tensor as long as the walk is deeper */
 	bool averaged;	  /* that tensor */
+	struct ckpt_optimizers optimizers;
+	uint64_t *of_optimizer; /* how many of them are an optimizer's */
 };
 
 /* Arguments of a tensor that name its storage are met below it; a storage elsewhere stands by itself. */
@@ -40,13 +42,16 @@ static int note_users(void *ctx, const struct ckpt_walk_step *step, struct ckpt_
 {
 	struct user_walk *w = ctx;
 	int64_t storage = step->value->kind == CKPT_PERSID ? ckpt_storage_of(step->value) : -1;
+	int of_optimizer = ckpt_optimizers_visit(&w->optimizers, step, err);
 
-	(void)err;
+	if (of_optimizer < 0)
+		return of_optimizer;
 	if (step->depth <= w->depth)
 		w->depth = SIZE_MAX;
 	if (w->depth == SIZE_MAX && ckpt_value_is_tensor(w->a->models[w->a->base], step->value)) {
 		w->depth = step->depth;
 		w->averaged = ckpt_strmap_find(&w->a->by_name, step->name, step->name_len) != NULL;
+		*w->of_optimizer += w->averaged && of_optimizer;
 	}
 	if (storage >= 0 && w->depth == SIZE_MAX)
 		w->uses[storage].alone = true;
@@ -392,7 +397,7 @@ static int make_all(struct ckpt_averager *a, struct use *uses, struct ckpt_error
 int ckpt_average_make_means(struct ckpt_averager *a, struct ckpt_error *err)
 {
 	const struct ckpt_model *base = a->models[a->base];
-	struct user_walk w = { .a = a, .depth = SIZE_MAX };
+	struct user_walk w = { .a = a, .depth = SIZE_MAX, .of_optimizer = &a->report.optimizer_averaged };
 	int rc;
 
 	w.uses = calloc(base->storage_count + (size_t)1, sizeof(*w.uses));
@@ -402,5 +407,6 @@ int ckpt_average_make_means(struct ckpt_averager *a, struct ckpt_error *err)
 	if (rc == 0)
 		rc = make_all(a, w.uses, err);
 	free(w.uses);
+	ckpt_optimizers_clear(&w.optimizers);
 	return ckpt_error_at(err, rc, ckpt_document_path(base->doc), NULL, CKPT_NO_OFFSET);
 }

@@ -144,3 +144,15 @@ hint: 'ckpt ls' lists the names"
 	[ "$status" = 1 ]
 	[ -e out.pt ]
 }
+
+@test "an optimizer that is averaged is told of, with what leaves it" {
+	ckpt average ddp_trainer.pt ddp_trainer.pt mean.pt
+	[ "$status" = 0 ]
+	[[ $output = "38 tensors averaged, "*" of them of an optimizer, "* || $output = *" tensors averaged, 24 of them of an optimizer, "* ]]
+	[[ $stderr = *"hint: --only 'model.*' --others last averages the model alone, and takes the optimizer from the last input" ]]
+	ckpt average --only 'model.*' --others last ddp_trainer.pt ddp_trainer.pt model.pt
+	[ "$status" = 0 ]
+	[[ $output != *optimizer* && $stderr != *optimizer* ]]
+	ckpt average ddp_model.pt ddp_model.pt plain.pt
+	[[ $output != *optimizer* && $stderr != *optimizer* ]]
+}
