@@ -316,6 +316,25 @@ struct result {
 	int code; /* of printing it */
 };
 
+/* In a batch step of Slurm nothing starts a process on the other nodes: who forgets srun copies to one. */
+static void note_no_srun(const struct ckpt_broadcast_report *r)
+{
+	const char *nodes = getenv("SLURM_JOB_NUM_NODES"), *tasks = getenv("SLURM_NTASKS");
+	unsigned long node_count, task_count;
+
+	nodes = nodes ? nodes : getenv("SLURM_NNODES");
+	node_count = nodes ? strtoul(nodes, NULL, 10) : 1;
+	task_count = tasks ? strtoul(tasks, NULL, 10) : 1;
+	if (quiet || launcher || (transport && !strcmp(transport, "self")) || r->world_size != 1 ||
+	    strcmp(r->launcher, "none") != 0 || (node_count < 2 && task_count < 2))
+		return;
+	if (node_count > 1)
+		complain("note: the job of Slurm has %lu nodes, and this is one process, on one of them", node_count);
+	else
+		complain("note: the job of Slurm has %lu tasks, and this is one process", task_count);
+	hint("srun ckpt broadcast ... starts one for each task; --launcher none says that one is right");
+}
+
 /* At the end, and the only time. */
 static void print_result(void *ctx)
 {
@@ -334,6 +353,7 @@ static void print_result(void *ctx)
 		print_failure(r, &result->err);
 	else
 		print_done(r);
+	note_no_srun(r);
 	if (export_name && (r->path[0] || (best_effort && result->source)))
 		fprintf(results, "export %s=%s\n", export_name,
 			r->path[0] ? r->path : result->source);

@@ -26,6 +26,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { LEAST_CHUNK = 1 << 20 };
 
@@ -62,6 +63,8 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 	r.crc32 = r.has_crc ? s->crcs[0] : 0;
 	r.seconds = (double)(ckpt_now_nsec() - start) / 1e9;
 	snprintf(r.host, sizeof(r.host), "%s", s->agreement.host);
+	if (!*r.host && gethostname(r.host, sizeof(r.host) - 1) < 0) /* the ranks did not meet */
+		snprintf(r.host, sizeof(r.host), "unknown host");
 	snprintf(r.advice, sizeof(r.advice), "%s", s->advice);
 	if (s->code == 0 && report && report->size >= sizeof(*report)) {
 		r.gpu = s->gpu;

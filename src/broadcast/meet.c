@@ -22,6 +22,34 @@
 
 #define WHO "rank %" PRIu32 " (%s)"
 
+static int fail_other_wishes(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
+			     struct ckpt_error *err)
+{
+	static const char *const names[CKPT_WISHES] = {
+		[CKPT_WISH_DST] = "DST",
+		[CKPT_WISH_SOURCES] = "the number of SRCs",
+		[CKPT_WISH_SIZE] = "the number of ranks",
+		[CKPT_WISH_CHUNK] = "--chunk",
+		[CKPT_WISH_DEPTH] = "--depth",
+		[CKPT_WISH_READERS] = "--readers",
+		[CKPT_WISH_FLAGS] = "an option without a number, such as --target or --verify",
+		[CKPT_WISH_EXPECT] = "--expect",
+	};
+	bool dst = h->each_wish[CKPT_WISH_DST] != a->each_wish[CKPT_WISH_DST];
+	char text[240] = "";
+
+	for (size_t i = 0; i < CKPT_WISHES; i++) {
+		size_t len = strlen(text);
+
+		if (h->each_wish[i] != a->each_wish[i])
+			snprintf(text + len, sizeof(text) - len, "%s%s", len ? ", " : " (", names[i]);
+	}
+	return ckpt_fail(err, CKPT_E_PEER,
+			 WHO " was started with other options than " WHO "%s%s: give all ranks the same%s",
+			 h->rank, h->host, a->rank, a->host, text, *text ? ")" : "",
+			 dst ? "; %r in DST is the rank, %h the host" : "");
+}
+
 static int compare_hellos(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
 			  struct ckpt_error *err)
 {
@@ -34,12 +62,7 @@ static int compare_hellos(const struct ckpt_meet_hello *a, const struct ckpt_mee
 				 WHO " speaks protocol %" PRIu32 " of ckpt broadcast, " WHO
 				     " speaks %" PRIu32 ": start the same ckpt on all nodes",
 				 h->rank, h->host, h->protocol, a->rank, a->host, a->protocol);
-	if (h->wishes != a->wishes)
-		return ckpt_fail(err, CKPT_E_PEER,
-				 WHO " was started with other options than " WHO
-				     ": give all ranks the same",
-				 h->rank, h->host, a->rank, a->host);
-	return 0;
+	return h->wishes != a->wishes ? fail_other_wishes(a, h, err) : 0;
 }
 
 /* ---- what NCCL needs ---- */

@@ -17,6 +17,19 @@
  */
 enum { CKPT_MEET_PROTOCOL = 2 };
 
+/* What the ranks must have in common, each with a checksum of its own, so that what differs has a name. */
+enum ckpt_meet_wish {
+	CKPT_WISH_DST,
+	CKPT_WISH_SOURCES, /* how many */
+	CKPT_WISH_SIZE,	   /* of the world */
+	CKPT_WISH_CHUNK,
+	CKPT_WISH_DEPTH,
+	CKPT_WISH_READERS,
+	CKPT_WISH_FLAGS,
+	CKPT_WISH_EXPECT,
+	CKPT_WISHES
+};
+
 struct ckpt_meet_hello {
 	char version[24]; /* of ckpt */
 	uint32_t protocol;
@@ -34,6 +47,7 @@ struct ckpt_meet_hello {
 	struct ckpt_cuda_identity identity;
 	char machine[40], nccl_host[32];
 	bool shares;
+	uint32_t each_wish[CKPT_WISHES];
 	bool has_mpi; /* it was started by a launcher of MPI, and the plug-in is there */
 };
 

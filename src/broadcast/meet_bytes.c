@@ -70,6 +70,8 @@ static void go_through_hello(struct field_cursor *c, struct ckpt_meet_hello *h)
 	TEXT(h->machine);
 	TEXT(h->nccl_host);
 	NUMBER(h->shares, 1);
+	for (int i = 0; i < CKPT_WISHES; i++)
+		NUMBER(h->each_wish[i], 4);
 }
 
 void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO])

@@ -159,6 +159,7 @@ static void fill_hello(struct ckpt_session *s, struct ckpt_meet_hello *h)
 				       .pid = (uint32_t)getpid(),
 				       .rank = s->world.rank,
 				       .local_rank = s->world.local_rank };
+	ckpt_session_each_wish(s, h->each_wish);
 	if (gethostname(h->host, sizeof(h->host) - 1) < 0)
 		snprintf(h->host, sizeof(h->host), "unknown host");
 	h->has_mpi = ckpt_world_is_mpi(&s->world, from_environment, NULL) && ckpt_mpi_is_there();

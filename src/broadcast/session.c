@@ -117,6 +117,20 @@ uint64_t ckpt_session_wishes(const struct ckpt_session *s)
 	       libdeflate_crc32(1, s->wish, strlen(s->wish));
 }
 
+void ckpt_session_each_wish(const struct ckpt_session *s, uint32_t out[CKPT_WISHES])
+{
+	const uint64_t numbers[CKPT_WISHES] = {
+		[CKPT_WISH_SOURCES] = s->source_count, [CKPT_WISH_SIZE] = s->world.size,
+		[CKPT_WISH_CHUNK] = s->o.chunk,	       [CKPT_WISH_DEPTH] = s->o.depth,
+		[CKPT_WISH_READERS] = s->o.readers,    [CKPT_WISH_FLAGS] = s->o.flags,
+		[CKPT_WISH_EXPECT] = (uint64_t)s->o.has_expected << 32 | s->o.expected_crc32,
+	};
+
+	for (size_t i = 0; i < CKPT_WISHES; i++)
+		out[i] = libdeflate_crc32(0, &numbers[i], sizeof(numbers[i]));
+	out[CKPT_WISH_DST] = libdeflate_crc32(0, s->wish, strlen(s->wish));
+}
+
 int ckpt_session_gpu(struct ckpt_session *s, uint32_t *ordinal)
 {
 	struct ckpt_cuda_facts facts;

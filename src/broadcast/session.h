@@ -5,6 +5,7 @@
 #include "broadcast/agree.h"
 #include "broadcast/landing.h"
 #include "broadcast/manifest.h"
+#include "broadcast/meet.h"
 #include "broadcast/ring.h"
 #include "gpu/copy.h"
 #include "gpu/peers.h"
@@ -55,6 +56,8 @@ int ckpt_session_gpu(struct ckpt_session *session, uint32_t *ordinal);
 
 /* A checksum of everything that must be the same on all ranks. */
 uint64_t ckpt_session_wishes(const struct ckpt_session *s);
+/* One of each; see enum ckpt_meet_wish. */
+void ckpt_session_each_wish(const struct ckpt_session *s, uint32_t out[CKPT_WISHES]);
 
 /* Choose the size and number of chunks that the options leave open. */
 void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu);

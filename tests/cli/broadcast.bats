@@ -277,3 +277,29 @@ d = json.load(sys.stdin)
 assert d["ckpt_json"] == 1 and d["command"] == "broadcast" and d["code"] == 0 and d["reused"] is True and d["files"] == 1, d
 assert d["nbytes"] == os.path.getsize("out.pt") and d["world_size"] == 1, d'
 }
+
+@test "one process in a job of Slurm with several nodes is told of srun" {
+	slurm=(SLURM_JOB_ID=7 SLURM_NNODES=4 SLURM_NTASKS=4 SLURM_PROCID=0)
+	run --separate-stderr env "${slurm[@]}" "$CKPT" broadcast ddp_model.pt a.pt
+	[ "$status" = 0 ]
+	[[ $stderr = *$'\n'"ckpt: note: the job of Slurm has 4 nodes, and this is one process, on one of them"$'\n'"hint: srun ckpt broadcast "* ]]
+	for option in "--launcher none" "--transport self" -q; do
+		run --separate-stderr env "${slurm[@]}" "$CKPT" broadcast $option ddp_model.pt a.pt
+		[[ $status = 0 && $stderr != *note:* ]]
+	done
+	run --separate-stderr env SLURM_JOB_ID=7 SLURM_NNODES=1 SLURM_NTASKS=1 "$CKPT" broadcast ddp_model.pt a.pt
+	[[ $status = 0 && $stderr != *note:* ]]
+}
+
+@test "ranks that do not meet, and one that was given another DST, say where they are and what differs" {
+	rank() { env WORLD_SIZE=2 RANK="$1" LOCAL_RANK="$1" MASTER_ADDR=localhost MASTER_PORT=1 "$CKPT" broadcast -v --rdzv "file:$PWD/meet" --job-key k --world-size 2 --rank "$1" --init-timeout "$2" ddp_model.pt "$3"; }
+	mkdir meet
+	run --separate-stderr rank 0 1 out.pt
+	[ "$status" != 0 ]
+	[[ $stderr = *"rank 0 of 2 on $(hostname) (launcher "* ]]
+	rm -rf meet; mkdir meet
+	rank 1 20 other.pt 2>one &
+	run --separate-stderr rank 0 20 out.pt
+	wait || true
+	[[ $stderr = *" was started with other options than rank 0 ("*") (DST): give all ranks the same; %r in DST is the rank, %h the host"* ]]
+}

@@ -237,6 +237,15 @@ static void ranks_that_do_not_fit_are_named(void **state)
 	says("mpi", CKPT_E_PEER, 3,
 	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA): give all ranks the "
 	     "same");
+	hellos[3].each_wish[CKPT_WISH_DST] = 1;
+	says("mpi", CKPT_E_PEER, 3,
+	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA) (DST): give all ranks the "
+	     "same; %r in DST is the rank, %h the host");
+	hellos[3].each_wish[CKPT_WISH_DST] = 0;
+	hellos[3].each_wish[CKPT_WISH_CHUNK] = hellos[3].each_wish[CKPT_WISH_EXPECT] = 5;
+	says("mpi", CKPT_E_PEER, 3,
+	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA) (--chunk, --expect): give all "
+	     "ranks the same");
 	setup(NULL);
 	hellos[3].nccl.version = 22703;
 	strcpy(hellos[3].nccl.path, "/opt/nccl/lib/libnccl.so.2");
@@ -276,6 +285,7 @@ static void bytes_bring_everything(void **state)
 	hellos[3].shares = true;
 	hellos[3].has_mpi = true;
 	hellos[3].wishes = UINT64_MAX - 5;
+	hellos[3].each_wish[CKPT_WISH_EXPECT] = UINT32_MAX - 7;
 	memset(hellos[3].nccl.path, 'p', sizeof(hellos[3].nccl.path) - 1);
 	ckpt_meet_write_hello(&hellos[3], hello);
 	ckpt_meet_read_hello(hello, &h);
@@ -293,6 +303,7 @@ static void bytes_bring_everything(void **state)
 	assert_string_equal(h.machine, "boot-3");
 	assert_string_equal(h.nccl_host, "host3");
 	assert_true(h.shares);
+	assert_true(h.each_wish[CKPT_WISH_EXPECT] == UINT32_MAX - 7);
 	memset(hello, 0xff, sizeof(hello)); /* texts end, whatever comes */
 	ckpt_meet_read_hello(hello, &h);
 	assert_int_equal(strlen(h.nccl.path), sizeof(h.nccl.path) - 1);
