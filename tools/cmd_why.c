@@ -245,7 +245,7 @@ static void print_nothing_found(const char *path, const struct ckpt_why_report *
 	if (!path)
 		return;
 	printf("nothing in %s keeps it from loading: its form, its end, records and references, devices, what "
-	       "weights_only allows, names and versions were looked at\n",
+	       "weights_only allows, names and versions were looked at, and not whether the bytes have their checksums\n",
 	       path);
 	hint("'ckpt verify %s' reads the bytes, too%s", path,
 	     error_text ? "" : "; --error TEXT explains what was printed");

@@ -38,6 +38,7 @@ bool ckpt_why_check_danger(struct ckpt_why *w, const struct ckpt_match *match)
 	if (!w->facts.path || w->facts.folder || !ckpt_why_is_small(w) ||
 	    ckpt_scan(w->facts.path, &options, note_danger, &d, NULL, NULL) < 0 || !d.count)
 		return false;
+	w->dangerous = true;
 	if (ckpt_why_begin(
 		    w, "dangerous", CKPT_CAUSE_CERTAIN,
 		    "whoever loads it runs what it says, and it says more than weights do: do not load "

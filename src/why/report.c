@@ -353,11 +353,14 @@ void ckpt_why_command(struct ckpt_why *w, const char *fmt, ...)
 
 void ckpt_why_python(struct ckpt_why *w, const char *fmt, ...)
 {
-	ADD_ADVICE(w->facts.path ? CKPT_MEND_PYTHON : CKPT_MEND_WORDS);
+	if (!w->dangerous)
+		ADD_ADVICE(w->facts.path ? CKPT_MEND_PYTHON : CKPT_MEND_WORDS);
 }
 
 void ckpt_why_python_load(struct ckpt_why *w, const char *fmt, ...)
 {
+	if (w->dangerous)
+		return;
 	if (!w->facts.folder)
 		ADD_ADVICE(w->facts.path ? CKPT_MEND_PYTHON : CKPT_MEND_WORDS);
 	else if (!w->cause.mend_count)

@@ -71,6 +71,7 @@ struct ckpt_why {
 	const char *reported[CKPT_WHY_MOST_REPORTED]; /* ids */
 	uint32_t reported_count;
 	const char *out; /* a path for what the commands of this cause make; NULL: not asked for yet */
+	bool dangerous;	 /* it was reported that it runs code: no line that loads it is given after that */
 	int outs;	 /* the number in the last such path: no two causes have the same one */
 	int failed;	 /* status of what failed first; nothing is reported after it */
 };

@@ -256,3 +256,20 @@ large: 7.3K of the 23K are the state of an optimizer, which only training needs
 	[[ $output = *", 1 data file
 "* ]]
 }
+
+@test "of a file that runs code, no line is given that loads it" {
+	python3 - <<-'END'
+		import zipfile
+		with zipfile.ZipFile("ddp_trainer.pt") as old, zipfile.ZipFile("evil.pt", "w") as new:
+		    for info in old.infolist():
+		        data = old.read(info)
+		        if info.filename.endswith("data.pkl"):
+		            assert data[:2] == b"\x80\x02"
+		            data = data[:2] + b"cposix\nsystem\n(X\x02\0\0\0lstR0" + data[2:]
+		        new.writestr(info.filename, data)
+	END
+	ckpt why evil.pt
+	[ "$status" = 0 ]
+	[[ $output = "cause: whoever loads it runs what it says"* ]]
+	[[ $output != *"in Python:"* && $output != *torch.load\(* ]]
+}
