@@ -265,6 +265,8 @@ static void print_dead_bytes(const struct edit_settings *s, const struct ckpt_sa
 		printf(", %s given back to the disk%s", size_phrase(saved->freed, size), saved->rewritten ? "" : " (du shows that, ls does not)");
 	else if (s->free && !s->dry_run && !saved->rewritten)
 		printf(", no whole block was dead");
+	else if (s->free && saved->dead >= WORTH_SAYING) /* what would be dead then, without it */
+		printf(", %s would be given back to the disk", size_phrase(saved->dead, size));
 	else if (saved->dead >= WORTH_SAYING)
 		printf(", %s %s dead bytes %s", size_phrase(saved->dead, size), s->dry_run ? "would be" : "are", s->dry_run ? "then" : "now (--free gives them back)");
 }
@@ -607,7 +609,9 @@ int run_edit(const struct command *cmd, const struct edit_settings *s,
 		.edits = true,
 		.words = { s->dry_run ? WOULD_BE_EDITED : EDITED, UNCHANGED },
 		.written = s->dry_run ? "would be written (dry run)" : "written",
-		.dead = s->dry_run ? "would be dead bytes then" : "are dead bytes now (--free gives them back)",
+		.dead = s->dry_run && s->free ? "would be given back to the disk"
+			: s->dry_run	     ? "would be dead bytes then"
+					     : "are dead bytes now (--free gives them back)",
 	};
 
 	for (size_t i = 0; i < count && s->in_place; i++)

@@ -202,3 +202,15 @@ hint: -f edits it all the same" || [[ $stderr = "ckpt: ddp_model.pt: process "*"
 	rm work.pt
 	want_files
 }
+
+@test "a dry run with --free says that dead bytes would be given back, as the real run does" {
+	"$CKPT" cast -q --all f64 ddp_trainer.pt wide.pt
+	cp wide.pt again.pt
+	for files in wide.pt "wide.pt again.pt"; do
+		ckpt select -i -n --free --drop optimizer $files
+		[ "$status" = 0 ]
+		[[ $output = *"would be given back to the disk"* && $output != *"dead bytes"* ]] || { echo "$output"; false; }
+		ckpt select -i -n --drop optimizer $files
+		[[ $output = *"would be dead bytes then"* ]]
+	done
+}
