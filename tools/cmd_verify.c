@@ -65,18 +65,50 @@ const struct command cmd_verify = {
 	.run = run_verify,
 };
 
+enum { MOST_NAMED = 16 }; /* each opens the file again */
+
 struct verify_output {
 	const char *path; /* as it is printed */
 	FILE *json;
 	bool any;
 	bool in_part; /* what is whole of it can be saved */
 	bool listed;  /* ... for the list of tensors is whole */
+	unsigned named; /* findings of which the tensors were named */
 };
 
 static const char SOUND[] = "sound", DAMAGED[] = "damaged", NOT_FINITE[] = "not finite",
 		  CANNOT_TELL[] = "cannot tell", COMPLETE[] = "complete";
 
 /* ---- text ---- */
+
+/* Print " (in 'a.weight')": the tensors in RECORD, ".../data/KEY" of the file PATH, if they can be listed. */
+static void print_tensors_in(const char *path, const char *record)
+{
+	enum { MOST_SHOWN = 3 };
+	const char *key = strrchr(record, '/');
+	struct ckpt_model *model;
+	uint64_t count, found = 0;
+
+	if (!key || key - record < 5 || strncmp(key - 5, "/data", 5) != 0 || ckpt_open(path, &model, NULL) < 0)
+		return;
+	count = ckpt_tensor_count(model);
+	for (uint64_t i = 0; i < count; i++) {
+		struct ckpt_tensor_info t = CKPT_TENSOR_INFO_INIT;
+		struct ckpt_storage_info s = CKPT_STORAGE_INFO_INIT;
+		char shown[160];
+
+		if (ckpt_tensor_get(model, i, &t) < 0 || t.storage < 0 ||
+		    ckpt_storage_get(model, (uint64_t)t.storage, &s, NULL) < 0 || !s.key || strcmp(s.key, key + 1) != 0)
+			continue;
+		if (found++ < MOST_SHOWN)
+			printf("%s'%s'", found > 1 ? ", " : " (in ", ckpt_escape(shown, sizeof(shown), t.name, strlen(t.name)));
+	}
+	if (found > MOST_SHOWN)
+		printf(" and %" PRIu64 " more", found - MOST_SHOWN);
+	if (found)
+		printf(")");
+	ckpt_close(model);
+}
 
 static int print_finding(void *ctx, const struct ckpt_finding *f)
 {
@@ -94,7 +126,10 @@ static int print_finding(void *ctx, const struct ckpt_finding *f)
 		printf(": %s", f->record);
 	if (f->offset != CKPT_NO_OFFSET)
 		printf(": +0x%" PRIx64, f->offset);
-	return printf(": %s\n", f->text) < 0 ? CKPT_E_IO : 0;
+	printf(": %s", f->text);
+	if (f->kind == CKPT_FINDING_DAMAGE && f->record && !f->file && p->named++ < MOST_NAMED)
+		print_tensors_in(p->path, f->record);
+	return printf("\n") < 0 ? CKPT_E_IO : 0;
 }
 
 static int add_lost(void *ctx, const struct ckpt_repair_finding *f)

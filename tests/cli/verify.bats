@@ -60,10 +60,12 @@ data_of() {
 	done
 }
 
-@test "a wrong byte of a tensor is found, and said which record it is in" {
+@test "a wrong byte of a tensor is found, and said which record and tensor it is in" {
 	flip ddp_model.pt "$(data_of ddp_model/data/3 ddp_model.pt)"
 	ckpt verify ddp_model.pt; want 1
-	[[ ${lines[0]} =~ ^"ddp_model.pt: ddp_model/data/3: its "[0-9]+" bytes have the checksum "[0-9a-f]{8}", recorded is "[0-9a-f]{8}$ ]]
+	[[ ${lines[0]} =~ ^"ddp_model.pt: ddp_model/data/3: its "[0-9]+" bytes have the checksum "[0-9a-f]{8}", recorded is "[0-9a-f]{8}" (in '"[a-z0-9_.]+"')"$ ]]
+	name=${lines[0]##*"(in '"}
+	"$CKPT" ls ddp_model.pt | grep -q "^${name%\')} "
 	[[ ${lines[1]} = "ddp_model.pt: DAMAGED, 1 finding; "* ]]
 	[ ${#lines[@]} = 2 ]
 	ckpt verify --quick ddp_model.pt; want 0
