@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one call of a broadcast was asked for: its options, checked, and what of them all ranks must have in
+ * common.
+ *
+ * What must stay true: each option that changes what a rank sends or expects is in ckpt_session_wishes(), and
+ * under its name in ckpt_session_each_wish(). Else ranks wait for messages that never come.
+ */
 #include "broadcast/session.h"
 
 #include "base/flags.h"
