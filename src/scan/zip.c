@@ -87,6 +87,21 @@ static void check_unicode_name(struct ckpt_loose_zip *zip, const struct ckpt_loo
 	}
 }
 
+/*
+ * torch reads no archive with a record that does not lie in the file. miniz, until torch 1.13, asks so of
+ * the offset in the entry itself, where the size in it is none of zip64's; later of that in the zip64
+ * field, if there is one.
+ */
+static void check_place(struct ckpt_loose_zip *zip, uint64_t short_off, uint64_t short_csize, uint64_t off)
+{
+	uint64_t size = ckpt_source_size(zip->source), needed = CKPT_LOOSE_LOCAL_BYTES + short_csize;
+
+	if (short_csize == UINT32_MAX)
+		return;
+	zip->is_far |= needed > size || short_off > size - needed;
+	zip->is_outside |= needed > size || off > size - needed;
+}
+
 /* One entry of the directory; false: there is none. */
 static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 {
@@ -94,6 +109,7 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	uint32_t attributes;
 	uint16_t extra_len, comment_len, disk;
 	const uint8_t *name, *extra;
+	uint64_t short_off, short_csize;
 
 	if (r->len - r->pos < CKPT_LOOSE_ENTRY_BYTES || ckpt_read_u32(r) != CKPT_LOOSE_ENTRY)
 		return false;
@@ -119,7 +135,10 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	zip->has_disks |= disk != zip->disk && disk != 1;
 	e.name = ckpt_arena_copy(zip->s->arena, name, e.name_len);
 	zip->s->no_memory |= !e.name;
+	short_off = e.header_off;
+	short_csize = e.csize;
 	ckpt_zip_read_zip64(extra, extra_len, &e.usize, &e.csize, &e.header_off);
+	check_place(zip, short_off, short_csize, e.header_off);
 	if (e.name)
 		check_unicode_name(zip, &e, extra, extra_len);
 	if (e.name && e.name_len && (e.name[e.name_len - 1] == '/' ? e.usize > 0 : attributes & FOLDER_ATTRIBUTE))

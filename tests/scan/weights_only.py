@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import scanned  # noqa: E402
@@ -18,7 +19,7 @@ from assemble import FACTS, GOOD, KEYS, MAGIC, STORED, VERSION, files, proto, va
 
 FLOATS = files.FOUR_FLOATS
 VERSIONS = ("1.13", "2.6", "2.14")
-ALL, NONE, OLD, OLDEST, MIDDLE = (True, True, True), (False, False, False), (True, False, False), (True, False, False), (True, True, False)
+ALL, NONE, OLD, OLDEST, MIDDLE, NEW = (True, True, True), (False, False, False), (True, False, False), (True, False, False), (True, True, False), (False, True, True)
 SOUND = {"data.pkl": GOOD, "data/0": FLOATS, "version": b"3\n"}
 # asked of torch in a process of its own
 ASK = """
@@ -91,6 +92,22 @@ OBJECT = proto(2, b"c__torch__\nM\n)\x81}(X\x08\0\0\0training\x88ub")
 CLASS = b"class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n  def forward(self: __torch__.M,\n    x: Tensor) -> Tensor:\n    return x\n"
 
 # name: (bytes, answers)
+def wide_entry(which=(0, 1, 2), size=False, packed=False, offset=True, field=True, end=False):
+    """Some entries of the directory have their numbers in a zip64 field; END: the archive has records of zip64 behind it, too."""
+    local, directory, most = bytearray(), bytearray(), 0xFFFFFFFF
+    for number, (name, data) in enumerate((("archive/" + name).encode(), data) for name, data in SOUND.items()):
+        fields, place, common = [size, packed, offset] if number in which else [False] * 3, len(local), (zlib.crc32(data), len(data), len(data))
+        local += struct.pack("<IHHHHHIIIHH", 0x04034B50, 45, 0, 0, 0, 0x21, *common, len(name), 0) + name + data
+        inside = b"".join(struct.pack("<Q", n) for n, wanted in zip((len(data), len(data), place), fields) if wanted)
+        extra = struct.pack("<HH", 1, len(inside)) + inside if field and inside else b""
+        directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 45, 45, 0, 0, 0, 0x21, common[0], most if fields[1] else len(data), most if fields[0] else len(data), len(name), len(extra), 0, 0, 0, 0,
+                                 most if fields[2] else place) + name + extra
+    out = bytes(local + directory)
+    if end:
+        out += struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, 3, 3, len(directory), len(local)) + struct.pack("<IIQI", 0x07064B50, 0, len(local) + len(directory), 1)
+    return out + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 3, 3, len(directory), len(local), 0)
+
+
 SAMPLES = {
     "sound": (archive(), ALL),
     # torch says Unknown endianness since it has the record
@@ -141,6 +158,18 @@ SAMPLES = {
     "wide_two_disks": (zip64(disks=2), NONE),
     "wide_narrow_ffff": (zip64(narrow=(0xFFFF, 0xFFFF, 3, 3)), ALL),
     "wide_narrow_here": (zip64(narrow=(0, 0, 0xFFFF, 3)), ALL),
+    # numbers of an entry in its zip64 field: until 1.13 the offset counts as it is, if the size does
+    "entry_offset": (wide_entry(), NEW),
+    "entry_offset_first": (wide_entry((0,)), NEW),
+    "entry_offset_last": (wide_entry((2,)), NEW),
+    "entry_offset_end": (wide_entry(end=True), NEW),
+    "entry_offset_size": (wide_entry(size=True), NEW),
+    "entry_offset_packed": (wide_entry(packed=True), ALL),
+    "entry_offset_both": (wide_entry(size=True, packed=True), ALL),
+    "entry_offset_both_end": (wide_entry(size=True, packed=True, end=True), ALL),
+    "entry_size": (wide_entry(size=True, offset=False), ALL),
+    "entry_packed": (wide_entry(packed=True, offset=False), ALL),
+    "entry_offset_nowhere": (wide_entry(field=False), NONE),
     # classes without a dtype, which a stream is asked for
     "stream_float": (stream("torch", "FloatStorage", 4), ALL),
     "stream_untyped": (stream("torch.storage", "UntypedStorage", 16, struct.pack("<q", 16) + FLOATS), NONE),
