@@ -31,6 +31,13 @@
 		.module = m, .name = n, .call = CKPT_CALL_##how, .least = from, .most = to, .kind = CKPT_SCAN_CODE, \
 		.call_runs_code = true \
 	}
+/* ... of functions of packages */
+#define CLASS_OF_IT CKPT_TYPE_ANY_CLASS
+#define NUMBER CKPT_TYPE_LITERAL(CKPT_INT)
+#define NOTHING CKPT_TYPE_LITERAL(CKPT_NONE)
+#define ARRAY (CKPT_TYPE_NUMPY_ARRAY | CKPT_TYPE_OBJECT)
+#define ZONE (NOTHING | CKPT_TYPE_TIMEZONE | CKPT_TYPE_OBJECT)
+#define KEYWORDS CKPT_TYPE_LITERAL(CKPT_DICT)
 static const struct ckpt_scan_rule objects[] = {
 	OBJECT("copyreg", "_reconstructor", NEW, 3, 3),
 	OBJECT("copyreg", "__newobj__", NEW, 1, -1),
@@ -71,8 +78,28 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("numpy.random._pickle", "__bit_generator_ctor", PLAIN, 0, 1),
 	OBJECT("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence", PLAIN, 3, 3),
 	OBJECT("numpy.random", "__RandomState_ctor", PLAIN, 0, 0),
-	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4, CKPT_TYPE_ANY_CLASS, CKPT_TYPE_ANY_CLASS, DATA),
+	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4, CKPT_TYPE_ANY_CLASS, CKPT_TYPE_ANY_CLASS, CKPT_TYPE_ZERO, CKPT_TYPE_LETTER_B),
 	OBJECT("numpy.core._internal", "_convert_to_stringdtype_kwargs", PLAIN, 1, 2),
+	/* pandas 0.17 to 3.0 */
+	OBJECT("pandas._libs.internals", "_unpickle_block", OF_PACKAGE, 3, 3, ARRAY, CKPT_TYPE_VALUE | ARRAY, NUMBER),
+	OBJECT("pandas.core.indexes.base", "_new_Index", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
+	OBJECT("pandas.indexes.base", "_new_Index", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
+	OBJECT("pandas.core.index", "_new_Index", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
+	OBJECT("pandas.core.indexes.datetimes", "_new_DatetimeIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
+	OBJECT("pandas.tseries.index", "_new_DatetimeIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
+	OBJECT("pandas.core.indexes.period", "_new_PeriodIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
+	OBJECT("pandas.tseries.period", "_new_PeriodIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
+	OBJECT("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", OF_PACKAGE, 3, 4, NUMBER, NOTHING | CKPT_TYPE_OBJECT, ZONE, NUMBER),
+	OBJECT("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle", OF_PACKAGE, 2, 2, NUMBER),
+	OBJECT("pandas._libs.tslibs.nattype", "_nat_unpickle", OF_PACKAGE, 0, 1, NOTHING),
+	/* scikit-learn's trees and distances, of a class */
+	OBJECT("sklearn.metrics._dist_metrics", "newObj", OF_PACKAGE, 1, 1, CLASS_OF_IT),
+	OBJECT("sklearn.neighbors._dist_metrics", "newObj", OF_PACKAGE, 1, 1, CLASS_OF_IT),
+	OBJECT("sklearn.neighbors.dist_metrics", "newObj", OF_PACKAGE, 1, 1, CLASS_OF_IT),
+	OBJECT("sklearn.neighbors._ball_tree", "newObj", OF_PACKAGE, 1, 1, CLASS_OF_IT),
+	OBJECT("sklearn.neighbors.ball_tree", "newObj", OF_PACKAGE, 1, 1, CLASS_OF_IT),
+	OBJECT("sklearn.neighbors._kd_tree", "newObj", OF_PACKAGE, 1, 1, CLASS_OF_IT),
+	OBJECT("sklearn.neighbors.kd_tree", "newObj", OF_PACKAGE, 1, 1, CLASS_OF_IT),
 	OBJECT("torch.nested._internal.nested_tensor", "_rebuild_njt", PLAIN, 1, 1),
 	/* of torch.package, which gives it itself first: the TorchScript that has this number */
 	OBJECT("torch.jit._script", "unpackage_script_module", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_STR)),

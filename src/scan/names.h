@@ -40,6 +40,11 @@ enum ckpt_scan_call {
 	CKPT_CALL_NUMPY_SCALAR, /* scalar(dtype, bytes) */
 	CKPT_CALL_NUMPY_BUFFER, /* _frombuffer(bytes, dtype, shape, order) */
 	CKPT_CALL_NUMPY_DTYPE,	/* dtype('f4', False, True) */
+	/*
+	 * a function by which a package makes its objects again, of a class of the package if it is given
+	 * one: with other arguments than the package writes it is what any function is
+	 */
+	CKPT_CALL_OF_PACKAGE,
 };
 
 struct ckpt_scan_rule {

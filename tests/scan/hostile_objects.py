@@ -3,6 +3,7 @@
 
 import json
 import struct
+import zlib
 
 from assemble import BAD, NOT_DECIDED, RUN, Member, blob, call, files, legacy, proto, reduce_, sample, tar_of, torch_zip, value, zip_of
 
@@ -78,10 +79,66 @@ def functions_of_packages():
         for form, first in (("class", of), ("object", of + b")\x81"), ("made", of + b")R")):
             both("package_own_%s_%s_%s" % (module, name, form), call(NAME(module, name), first, *arguments), "a function of a package, called with a class of it and more")
         both("package_method_%s_%s" % (module, name), call(call(NAME("__builtin__", "getattr"), of, name), of, *arguments), "a method of a class of a package, called")
-    for module, name, first in (("a.b", "_unpickle", 1), ("a", "Class", 1), ("a", "_Class", 1), ("pandas.core.indexes.base", "_new_Index", 1), ("a", "__pyx_unpickle_Enum", 1), ("pytz", "_p", "UTC"), ("a.b", "set_state", NAME("a.c", "Class") + b")\x81"), ("a.b", "make", NAME("a.c", "Class"))):
+    for module, name, first in (("a.b", "_unpickle", 1), ("a", "Class", 1), ("a", "_Class", 1), ("a", "__pyx_unpickle_Enum", 1), ("pytz", "_p", "UTC"), ("a.b", "set_state", NAME("a.c", "Class") + b")\x81")):
         sample("fine_package_%s_%s.pkl" % (module, name), proto(2, call(NAME(module, name), first)), "what a package writes for its objects", {"needs-objects"})
     sample("fine_user_string.pkl", proto(2, NAME("collections", "UserString") + value(("text",)) + b"\x81"), "a text that is an object", {"needs-objects"})
     sample("fine_relu.pkl", proto(2, reduce_("__builtin__", "getattr", NAME("torch._C", "_VariableFunctionsClass"), "relu")), "torch.relu as a value", {"needs-objects"})
+
+
+def numbers_of_numpy():
+    """An array of one number."""
+    return NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + reduce_("numpy", "dtype", "f4", False, True) + \
+        value((3, "<", None, None, None, -1, -1, 0)) + b"b\x89" + blob(struct.pack("<f", 1)) + b"tb"
+
+
+def functions_that_look_up():
+    """A function of a package may import, or call, what a text or a class says that it is given, whatever it is called itself."""
+    own, made = NAME("a.c", "Class"), NAME("a.c", "Class") + b")\x81"
+    for module, name, *arguments in (("celery.app.base", "_unpickle_appattr", "_canvas.operator._abs.__self__.exec", ("pass",)), ("celery.app.base", "_unpickle_appattr", "loader.import_module", ("this",)),
+                                     ("celery.app.registry", "_unpickle_task", "x"), ("celery.app.registry", "_unpickle_task_v2", "x", "this"), ("celery.app.utils", "_unpickle_app", NAME("celery", "Celery"), NAME("celery.app.utils", "AppPickler")),
+                                     ("celery.app.utils", "_unpickle_app_v2", NAME("celery", "Celery"), {"main": "x"}), ("PyQt5.sip", "_unpickle_type", "this", "X", ()), ("PyQt6.sip", "_unpickle_type", "this", "X", ()),
+                                     ("PyQt5.sip", "_unpickle_enum", "this", "X", 1), ("sip", "_unpickle_enum", "this", "X", 1), ("astropy.units.core", "_recreate_irreducible_unit", NAME("astropy.units", "Unit"), ["m"], True), ("pint", "_unpickle", NAME("pint", "Unit"), "m"),
+                                     ("a.b", "_rebuild", "x"), ("a.b", "_reconstruct", blob(b"x")), ("a.b", "_restore", own), ("a.b", "_recreate", own, 1), ("a.b", "_new", "x", 1), ("a.b", "_deserialize", blob(b"x")), ("a.b", "_unreduce", own, ()),
+                                     ("a.b", "_do_unpickle", 1, ["x"]), ("a.b", "_unpickle", {"x": 1}), ("a.b", "_unpickle", {1: "x"}), ("a.b", "_unpickle", [[[[[[1]]]]]]), ("a.b", "_unpickle", made + value({"x": 1}) + b"b"), ("a.b", "_unpickle", NAME("a.c", "Class") + value(("x",)) + b"\x81"),
+                                     ("a.b", "_unpickle", reduce_("collections", "OrderedDict", [("x", 1)])), ("a.b", "_unpickle", NAME("collections", "deque") + b")R" + value("x") + b"a"), ("a.b", "_unpickle", NAME("torch", "FloatStorage")), ("a.b", "_unpickle", NAME("builtins", "list")),
+                                     ("a.b", "_unpickle", call(NAME("functools", "partial"), own)), ("a.b", "_unpickle", call(NAME("__builtin__", "getattr"), own, "X")), ("a.b", "_unpickle", reduce_("_codecs", "encode", "x", "latin1")), ("a.b", "_unpickle", *[1] * 15 + ["x"]),
+                                     ("a.b", "make", own), ("a.b", "_open", own)):
+        body = call(NAME(module, name), *arguments)
+        both("look_up_%s_%s_%08x" % (module, name, zlib.crc32(body)), body, "a function of a package, which may look up what it is given", RUN)
+    listed = NAME("celery.app.base", "_unpickle_appattr"), value("x") + value(("y",))
+    sample("look_up_obj.pkl", proto(1, b"(" + listed[0] + listed[1] + b"o"), "the same by the opcode OBJ", RUN)
+    sample("look_up_inst.pkl", proto(1, b"(" + listed[1] + b"icelery.app.base\n_unpickle_appattr\n"), "the same by the opcode INST", RUN)
+    both("look_up_from_type", NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + listed[0] + NAME("torch", "Tensor") + b"(" + listed[1] + b"t}tR", "the same by a function of torch that calls it")
+    sum_, empty = 0x1234567, value(None)
+    for name, arguments in (("class", (own, sum_, empty)), ("state", (own, sum_, (1, "x", blob(b"y"), {"z": 1}))), ("objects", (own, sum_, b"(" + made + b"t"))):
+        sample("fine_cython_%s.pkl" % name, proto(2, call(NAME("a.b", "__pyx_unpickle_Class"), *arguments)), "what Cython writes", {"needs-objects"})
+    for name, arguments in (("text", ("x", sum_, empty)), ("other_package", (NAME("b.c", "Class"), sum_, empty)), ("sum", (own, "x", empty)), ("list", (own, sum_, [1])), ("more", (own, sum_, empty, 1)), ("two", (own, sum_)), ("function", (own, sum_, b"(" + NAME("six", "exec_") + b"t")),
+                            ("code", (NAME("os", "system"), sum_, empty)), ("dict", (own, sum_, {"x": 1})), ("getattr", (call(NAME("__builtin__", "getattr"), NAME("b.c", "Class"), "X"), sum_, empty))):
+        both("cython_%s" % name, call(NAME("a.b", "__pyx_unpickle_Class"), *arguments), "nothing that Cython writes", RUN)
+    index, range_, array = NAME("pandas.core.indexes.base", "Index"), NAME("pandas.core.indexes.range", "RangeIndex"), numbers_of_numpy()
+    block, stamp, times = ("pandas._libs.internals", "_unpickle_block"), ("pandas._libs.tslibs.timestamps", "_unpickle_timestamp"), ("pandas.core.indexes.datetimes", "_new_DatetimeIndex")
+    for (module, name), fine, arguments in (
+        (("pandas.core.indexes.base", "_new_Index"), True, (range_, {"name": None, "start": 0, "stop": 3, "step": 1})), (("pandas.core.indexes.base", "_new_Index"), True, (index, b"}" + value("data") + array + b"s" + value("name") + value("x") + b"s")),
+        (("pandas.core.indexes.base", "_new_Index"), False, ("x", {})), (("pandas.core.indexes.base", "_new_Index"), False, (NAME("a", "Class"), {})), (("pandas.core.indexes.base", "_new_Index"), False, (NAME("pandas", "read_json"), {})),
+        (("pandas.core.indexes.base", "_new_Index"), False, (index, b"}" + value("data") + NAME("six", "exec_") + b"s")), (("pandas.core.indexes.base", "_new_Index"), False, (index, [("name", 1)])), (("pandas.core.indexes.base", "_new_Index"), False, (index,)),
+        (times, True, (NAME("pandas", "DatetimeIndex"), {"name": None})), (times, False, (NAME("pandas", "DatetimeIndex"), "x")), (block, True, (array, reduce_("builtins", "slice", 0, 2, 1), 2)), (block, False, ("x", reduce_("builtins", "slice", 0, 2, 1), 2)), (block, False, (array, "x", 2)),
+        (block, False, (array, reduce_("builtins", "slice", 0, 2, 1), "x")), (stamp, True, (1, None, None, 10)), (stamp, True, (1, None, reduce_("pytz", "_UTC"), 10)), (stamp, False, (1, None, "dateutil//etc/hostname", 10)), (stamp, False, (1, "D", None)), (stamp, False, ("x", None, None)),
+        (("pandas._libs.tslibs.nattype", "_nat_unpickle"), True, (None,)), (("pandas._libs.tslibs.nattype", "_nat_unpickle"), False, ("x",)), (("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle"), True, (1, 10)), (("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle"), False, (1, "x")),
+        (("sklearn.neighbors._kd_tree", "newObj"), True, (NAME("sklearn.neighbors._kd_tree", "KDTree"),)), (("sklearn.neighbors._kd_tree", "newObj"), False, (NAME("a", "Class"),)), (("sklearn.neighbors._kd_tree", "newObj"), False, ("x",))):
+        body = call(NAME(module, name), *arguments)
+        sample("%s_%s_%08x.pkl" % ("fine_known" if fine else "known", name, zlib.crc32(body)), proto(4, body), "a function of a package that is known", {"needs-objects"} if fine else RUN)
+    sample("fine_look_up_numbers.pkl", proto(2, call(NAME("a.b", "_unpickle"), 1, b"G" + struct.pack(">d", 2.5), (True, None, [3]), array, NAME("torch", "float32"), NAME("collections", "OrderedDict") + b")R", made)), "a function that is given numbers", {"needs-objects"})
+    sample("fine_look_up_tensor.pt", torch_zip(proto(2, call(NAME("a.b", "_rebuild_tensor"), TENSOR, 1))), "a function that is given a tensor", {"needs-objects"})
+
+
+def masked_arrays():
+    """numpy makes an array of this shape and dtype before it has any bytes: of a billion, or of pointers."""
+    make = NAME("numpy.ma.core", "_mareconstruct")
+    masked, array = NAME("numpy.ma.core", "MaskedArray"), NAME("numpy", "ndarray")
+    for name, shape, dtype in (("O", (10**8,), "O"), ("b", (10**9,), "b"), ("two", (0, 10**9), "b"), ("none", (), "b"), ("one", (1,), "b"), ("list", [0], "b"), ("wide", (0,), "V1000000000"), ("fields", (0,), [("a", "O")]), ("minus", (-1,), "b")):
+        both("masked_%s" % name, call(make, masked, array, shape, dtype), "a masked array that numpy does not write")
+    for name, dtype in (("b", "b"), ("bytes", blob(b"b"))):
+        sample("fine_masked_%s.pkl" % name, proto(4, call(make, masked, array, (0,), dtype)), "a masked array as numpy writes it", {"needs-objects"})
 
 
 def functions_handed_over():
@@ -765,6 +822,8 @@ lies_about_storages()
 parts_of_tensors()
 made_with_arguments()
 functions_of_packages()
+functions_that_look_up()
+masked_arrays()
 functions_handed_over()
 errors_of_syntax()
 states_of_what_has_no_attributes()
