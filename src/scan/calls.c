@@ -523,7 +523,13 @@ static void check_data(struct checked_call *c)
 		say_not_understood(c, why);
 		return;
 	}
+	if (ckpt_scan_is_exception(rule) && !ckpt_scan_can_be_shown(c->w, rule->call == CKPT_CALL_GROUP ? first : c->args))
+		say_not_understood(c, "an exception of which Python makes a text far longer than the file, where nobody catches it");
 	switch ((enum ckpt_scan_call)rule->call) {
+	case CKPT_CALL_GROUP:
+		if (!ckpt_scan_are_in_one_group(c->w, arg(c->args, 1)))
+			say_not_understood(c, "with an exception that is in a group already: Python shows it each time");
+		return;
 	case CKPT_CALL_NEVER:
 	case CKPT_CALL_OF_PACKAGE:
 	case CKPT_CALL_PLAIN: return;

@@ -89,8 +89,10 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("pandas.tseries.index", "_new_DatetimeIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
 	OBJECT("pandas.core.indexes.period", "_new_PeriodIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
 	OBJECT("pandas.tseries.period", "_new_PeriodIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
+	OBJECT("pandas.core.indexes.interval", "_new_IntervalIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
 	OBJECT("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", OF_PACKAGE, 3, 4, NUMBER, NOTHING | CKPT_TYPE_OBJECT, ZONE, NUMBER),
 	OBJECT("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle", OF_PACKAGE, 2, 2, NUMBER),
+	OBJECT("pandas._libs.tslibs.nattype", "__nat_unpickle", OF_PACKAGE, 0, 1, NOTHING),
 	OBJECT("pandas._libs.tslibs.nattype", "_nat_unpickle", OF_PACKAGE, 0, 1, NOTHING),
 	/* scikit-learn's trees and distances, of a class */
 	OBJECT("sklearn.metrics._dist_metrics", "newObj", OF_PACKAGE, 1, 1, CLASS_OF_IT),

@@ -34,6 +34,7 @@ enum ckpt_scan_call {
 	CKPT_CALL_FACTORY,	   /* keeps its first argument, and calls it for keys that are not there */
 	/* (..., bytes or text, start, end, reason): the range lies in these */
 	CKPT_CALL_RANGE,
+	CKPT_CALL_GROUP,	   /* (text, exceptions): each of them is in one group, once */
 	CKPT_CALL_DATE,		   /* date(bytes) and the like, or numbers */
 	CKPT_CALL_TIME,
 	CKPT_CALL_DATETIME,

@@ -204,8 +204,8 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("builtins", "SyntaxError", 0, 1, NOTHING, VALUE, TEXT),
 	TYPE("builtins", "IndentationError", 0, 1, NOTHING, VALUE, TEXT),
 	TYPE("builtins", "TabError", 0, 1, NOTHING, VALUE, TEXT),
-	TYPE("builtins", "ExceptionGroup", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST | TUPLE),
-	TYPE("builtins", "BaseExceptionGroup", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST | TUPLE),
+	{ "builtins", "ExceptionGroup", CKPT_CALL_GROUP, 2, 2, CKPT_SCAN_DATA, false, false, CKPT_THEN_ATTRIBUTES, VALUE, { TEXT, LIST | TUPLE } },
+	{ "builtins", "BaseExceptionGroup", CKPT_CALL_GROUP, 2, 2, CKPT_SCAN_DATA, false, false, CKPT_THEN_ATTRIBUTES, VALUE, { TEXT, LIST | TUPLE } },
 	/* numpy: what its dtypes say is looked at in numpy.c */
 	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, NUMPY_ARRAY, { ANY_CLASS, ZERO, LETTER_B } },
 	FUNC("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2, VALUE, NUMPY_DTYPE, BYTES),

@@ -31,6 +31,7 @@ struct ckpt_scan_walk {
 	size_t frame_end;		    /* of the last FRAME; 0: there was none */
 	uint64_t budget;		    /* bytes of memory */
 	uint64_t copied;		    /* items and bytes that calls were given */
+	uint64_t shown;			    /* items and bytes of which exceptions make texts */
 	const struct ckpt_value *nested;    /* that was looked into last */
 	const struct ckpt_value **inner;    /* malloc: objects that are in others */
 	uint32_t inner_count, inner_cap;
@@ -55,7 +56,7 @@ struct ckpt_scan_walk {
 enum ckpt_scan_value_flags {
 	/* bytes: a file of torch, of which a load gives a storage */
 	CKPT_SCAN_HOLDS_STORAGE = 1 << 5,
-	/* a dtype, tensor or container that something is made with: it is not to change any more */
+	/* a dtype, tensor, container or exception that something is made with: it is not to change any more */
 	CKPT_SCAN_USED = 1 << 6,
 };
 static inline void ckpt_scan_mark(const struct ckpt_value *v, enum ckpt_scan_value_flags flag)
@@ -175,6 +176,20 @@ void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_va
 
 /* A call of RULE makes an object, which may be large by itself. */
 void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule);
+
+/* ---- what Python shows of an exception that nobody catches (shown.c) ---- */
+
+/* Does a call of RULE make an exception of Python's own? */
+bool ckpt_scan_is_exception(const struct ckpt_scan_rule *rule);
+
+/*
+ * V is among the arguments of an exception, or is its state: Python makes a text of it, of a part
+ * that is there twice two. False: that is too much, or too deep. What is in V is not to change any more.
+ */
+bool ckpt_scan_can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+
+/* EXCEPTIONS are put into a group. False: one is in a group or an exception already, or there twice. */
+bool ckpt_scan_are_in_one_group(struct ckpt_scan_walk *w, const struct ckpt_value *exceptions);
 
 /* ---- what is named and called (calls.c) ---- */
 

@@ -123,7 +123,8 @@ def functions_that_look_up():
         (("pandas.core.indexes.base", "_new_Index"), False, (index, b"}" + value("data") + NAME("six", "exec_") + b"s")), (("pandas.core.indexes.base", "_new_Index"), False, (index, [("name", 1)])), (("pandas.core.indexes.base", "_new_Index"), False, (index,)),
         (times, True, (NAME("pandas", "DatetimeIndex"), {"name": None})), (times, False, (NAME("pandas", "DatetimeIndex"), "x")), (block, True, (array, reduce_("builtins", "slice", 0, 2, 1), 2)), (block, False, ("x", reduce_("builtins", "slice", 0, 2, 1), 2)), (block, False, (array, "x", 2)),
         (block, False, (array, reduce_("builtins", "slice", 0, 2, 1), "x")), (stamp, True, (1, None, None, 10)), (stamp, True, (1, None, reduce_("pytz", "_UTC"), 10)), (stamp, False, (1, None, "dateutil//etc/hostname", 10)), (stamp, False, (1, "D", None)), (stamp, False, ("x", None, None)),
-        (("pandas._libs.tslibs.nattype", "_nat_unpickle"), True, (None,)), (("pandas._libs.tslibs.nattype", "_nat_unpickle"), False, ("x",)), (("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle"), True, (1, 10)), (("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle"), False, (1, "x")),
+        (("pandas._libs.tslibs.nattype", "_nat_unpickle"), True, (None,)), (("pandas._libs.tslibs.nattype", "__nat_unpickle"), True, (None,)), (("pandas._libs.tslibs.nattype", "__nat_unpickle"), False, ("x",)),
+        (("pandas.core.indexes.interval", "_new_IntervalIndex"), True, (NAME("pandas", "IntervalIndex"), {"closed": "right"})), (("pandas.core.indexes.interval", "_new_IntervalIndex"), False, (NAME("a", "Class"), {})), (("pandas._libs.tslibs.nattype", "_nat_unpickle"), False, ("x",)), (("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle"), True, (1, 10)), (("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle"), False, (1, "x")),
         (("sklearn.neighbors._kd_tree", "newObj"), True, (NAME("sklearn.neighbors._kd_tree", "KDTree"),)), (("sklearn.neighbors._kd_tree", "newObj"), False, (NAME("a", "Class"),)), (("sklearn.neighbors._kd_tree", "newObj"), False, ("x",))):
         body = call(NAME(module, name), *arguments)
         sample("%s_%s_%08x.pkl" % ("fine_known" if fine else "known", name, zlib.crc32(body)), proto(4, body), "a function of a package that is known", {"needs-objects"} if fine else RUN)
@@ -183,6 +184,46 @@ def errors_of_syntax():
             both("syntax_%s_%d" % (name, number), call(cls, "m", about), "an error that is about a file")
         both("syntax_%s_state" % name, call(cls, "m") + value({"text": "abc", "offset": 0x40000001, "end_offset": 0x7FFFFFFF, "lineno": 1, "end_lineno": 1, "filename": "f"}) + b"b", "the same by attributes")
         sample("fine_syntax_%s.pkl" % name, proto(2, call(cls, "m")), "an error with a text", {"plain"})
+
+
+def errors_that_show_what_is_shared():
+    """Where nobody catches it, Python makes a text of an exception, its arguments and notes, and of all in a group: of what is there twice it does so twice, of thirty such in each other without end."""
+    error, group = NAME("builtins", "ValueError"), NAME("builtins", "ExceptionGroup")
+
+    def dag(levels, first, wrap):
+        """FIRST, and on top of it LEVELS times what holds the one below twice."""
+        body = first + b"q\x00"
+        for level in range(levels):
+            body += b"0" + wrap(b"h" + bytes([level]) + b"h" + bytes([level])) + b"q" + bytes([level + 1])
+        return body
+
+    def lists(levels=40, wrap=lambda two: b"](" + two + b"e"):
+        return dag(levels, b"]" + value(1) + b"a", wrap)
+
+    for name in ("ExceptionGroup", "BaseExceptionGroup"):
+        cls = NAME("builtins", name)
+        for levels in (1, 2, 18, 26):
+            both("group_twice_%s_%d" % (name, levels), dag(levels, call(error), lambda two: cls + b"(" + value("a") + b"](" + two + b"etR"), "a group in a group, twice", NOT_DECIDED)
+        both("group_twice_tuple_%s" % name, dag(18, call(error), lambda two: cls + b"(" + value("a") + b"(" + two + b"ttR"), "the same in tuples", NOT_DECIDED)
+        both("group_twice_new_%s" % name, dag(18, call(error), lambda two: cls + b"(" + value("a") + b"](" + two + b"et\x81"), "the same without a call", NOT_DECIDED)
+    both("group_of_two", call(error) + b"q\x00" + group + b"(" + value("a") + b"]h\x00atRq\x010" + group + b"(" + value("a") + b"](h\x00h\x01etR", "an exception in a group, and in one of its groups", NOT_DECIDED)
+    texts = value("x" * 20000) + b"q\x00"
+    both("error_argument", lists() + b"0" + error + b"(h\x28tR", "an argument that is a text without end", NOT_DECIDED)
+    both("error_argument_tuples", lists(wrap=lambda two: b"(" + two + b"t") + b"0" + error + b"(h\x28tR", "the same of tuples", NOT_DECIDED)
+    both("error_argument_dicts", lists(wrap=lambda two: b"}(K\x01" + two[:2] + b"K\x02" + two[2:] + b"u") + b"0" + error + b"(h\x28tR", "the same of dicts", NOT_DECIDED)
+    both("error_argument_deques", lists(wrap=lambda two: NAME("collections", "deque") + b")R(" + two + b"e") + b"0" + error + b"(h\x28tR", "the same of deques", NOT_DECIDED)
+    both("error_argument_new", lists() + b"0" + error + b"(h\x28t\x81", "the same without a call", NOT_DECIDED)
+    both("error_argument_later", lists() + b"0]q\x640" + error + b"(h\x64tR0h\x64h\x28a", "put into the argument behind the call", NOT_DECIDED)
+    both("error_argument_state", lists() + b"0" + error + b")R}" + value("args") + b"(h\x28tsb", "set as the arguments", NOT_DECIDED)
+    both("error_code_state", lists() + b"0" + NAME("builtins", "SystemExit") + b")R}" + value("code") + b"h\x28sb", "set as the code of an exit, which Python prints", NOT_DECIDED)
+    both("error_in_errors", dag(30, call(error), lambda two: error + b"(" + two + b"tR"), "exceptions as arguments of exceptions, twice each", NOT_DECIDED)
+    both("error_texts", texts + b"0" + error + b"((" + b"h\x00" * 500 + b"ttR", "a long text, five hundred times", NOT_DECIDED)
+    both("error_notes", texts + b"0" + error + b")R}" + value("__notes__") + b"](" + b"h\x00" * 500 + b"esb", "a long note, five hundred times", NOT_DECIDED)
+    both("error_texts_of_many", texts + b"0](" + (error + b"((h\x00ttR") * 500 + b"e", "five hundred exceptions of one long text", NOT_DECIDED)
+    both("error_warning", lists() + b"0" + NAME("builtins", "UserWarning") + b"(h\x28tR", "the same of a warning", NOT_DECIDED)
+    for name, body in (("group", call(group, "a", b"](" + call(error, "x") + call(error, "x") + call(group, "b", b"](" + call(error) + b"e") + b"e")), ("argument", call(error, [1, [2, "x"], {"a": (1, 2)}], "x")), ("shared", b"](K\x01eq\x000" + error + b"(h\x00h\x00tR"),
+                       ("in_error", call(error, call(error, "x"))), ("many", b"](" + call(error, "text", 1) * 100 + b"e"), ("notes", call(error, "x") + value({"__notes__": ["a", "b"]}) + b"b")):
+        sample("fine_shown_%s.pkl" % name, proto(2, body), "an exception that is shown as it is", FINE)
 
 
 def scripts_of_packages():
@@ -826,6 +867,7 @@ functions_that_look_up()
 masked_arrays()
 functions_handed_over()
 errors_of_syntax()
+errors_that_show_what_is_shared()
 states_of_what_has_no_attributes()
 dtypes_without_a_size()
 sources()

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What Python makes a text of without being asked: where nobody catches an exception, it shows the
+ * arguments, the notes, and all exceptions of a group. What is there twice it shows twice, so that
+ * thirty lists, each with the one in front of it twice, are a text without end.
+ *
+ * What must stay true: all exceptions of a pickle together unfold to little more than its bytes; what
+ * was counted does not grow later (CKPT_SCAN_USED).
+ */
+#include "scan/walk.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+enum { MOST_DEPTH = 64, TIMES = 4, BASE = 1 << 20 };
+
+bool ckpt_scan_is_exception(const struct ckpt_scan_rule *rule)
+{
+	return rule->kind == CKPT_SCAN_DATA && !strcmp(rule->module, "builtins") &&
+	       (!*rule->name || ckpt_ends_with(rule->name, "Error") || rule->call == CKPT_CALL_GROUP);
+}
+
+static bool can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth);
+
+static bool can_all_be_shown(struct ckpt_scan_walk *w, const struct ckpt_seq *seq, unsigned depth)
+{
+	for (uint32_t i = 0; i < seq->count; i++)
+		if (!can_be_shown(w, seq->items[i], depth + 1))
+			return false;
+	return true;
+}
+
+static bool can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
+{
+	uint64_t most = BASE + TIMES * (uint64_t)w->in->len;
+	const struct ckpt_call *call;
+
+	w->shown++;
+	if (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTES || v->kind == CKPT_BYTEARRAY || v->kind == CKPT_BIGINT)
+		w->shown += v->u.bytes.len;
+	if (depth > MOST_DEPTH || w->shown > most)
+		return false;
+	if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT) {
+		ckpt_scan_freeze(v, false);
+		return can_all_be_shown(w, &v->u.seq, depth);
+	}
+	if (v->kind != CKPT_CALL)
+		return true;
+	call = v->u.call;
+	ckpt_scan_mark(v, CKPT_SCAN_USED);
+	return can_be_shown(w, call->args, depth + 1) && can_all_be_shown(w, &call->items, depth) && can_all_be_shown(w, &call->pairs, depth) &&
+	       (!call->state || can_be_shown(w, call->state, depth + 1));
+}
+
+bool ckpt_scan_can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	return can_be_shown(w, v, 0);
+}
+
+bool ckpt_scan_are_in_one_group(struct ckpt_scan_walk *w, const struct ckpt_value *exceptions)
+{
+	if (!ckpt_scan_may_look(w, exceptions->u.seq.count))
+		return false;
+	for (uint32_t i = 0; i < exceptions->u.seq.count; i++) {
+		const struct ckpt_value *v = exceptions->u.seq.items[i];
+
+		if (v->flags & CKPT_SCAN_USED)
+			return false;
+		if (v->kind == CKPT_CALL)
+			ckpt_scan_mark(v, CKPT_SCAN_USED);
+	}
+	return true;
+}
