@@ -21,6 +21,28 @@ bool ckpt_scan_is_exception(const struct ckpt_scan_rule *rule)
 	       (!*rule->name || ckpt_ends_with(rule->name, "Error") || rule->call == CKPT_CALL_GROUP);
 }
 
+/* Numbers of a tensor that has more of them than its storage has bytes: strides of zero repeat them. */
+static uint64_t repeated_numbers(const struct ckpt_call *call)
+{
+	const struct ckpt_scan_rule *rule = call->func->kind == CKPT_GLOBAL ? ckpt_scan_rule(call->func->u.global->module, call->func->u.global->name) : NULL;
+	const struct ckpt_seq *args = &call->args->u.seq;
+	const struct ckpt_value *sizes;
+	struct ckpt_scan_storage storage;
+	uint64_t count = 1;
+
+	if (!rule || (rule->call != CKPT_CALL_TENSOR && rule->call != CKPT_CALL_TENSOR_OF_DTYPE) || call->args->kind != CKPT_TUPLE || args->count < 4)
+		return 0;
+	sizes = args->items[2];
+	if (sizes->kind == CKPT_CALL && sizes->u.call->args->kind == CKPT_TUPLE && sizes->u.call->args->u.seq.count) /* torch.Size */
+		sizes = sizes->u.call->args->u.seq.items[0];
+	for (uint32_t i = 0; (sizes->kind == CKPT_TUPLE || sizes->kind == CKPT_LIST) && i < sizes->u.seq.count; i++)
+		if (sizes->u.seq.items[i]->kind != CKPT_INT || __builtin_mul_overflow(count, sizes->u.seq.items[i]->u.integer, &count))
+			return UINT32_MAX;
+	if (ckpt_scan_read_storage(args->items[0], &storage) && count <= storage.nbytes)
+		return 0;
+	return count < UINT32_MAX ? count : UINT32_MAX;
+}
+
 static bool can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth);
 
 static bool can_all_be_shown(struct ckpt_scan_walk *w, const struct ckpt_seq *seq, unsigned depth)
@@ -49,6 +71,7 @@ static bool can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v, u
 		return true;
 	call = v->u.call;
 	ckpt_scan_mark(v, CKPT_SCAN_USED);
+	w->shown += repeated_numbers(call);
 	return can_be_shown(w, call->args, depth + 1) && can_all_be_shown(w, &call->items, depth) && can_all_be_shown(w, &call->pairs, depth) &&
 	       (!call->state || can_be_shown(w, call->state, depth + 1));
 }

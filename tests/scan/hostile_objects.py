@@ -221,6 +221,9 @@ def errors_that_show_what_is_shared():
     both("error_notes", texts + b"0" + error + b")R}" + value("__notes__") + b"](" + b"h\x00" * 500 + b"esb", "a long note, five hundred times", NOT_DECIDED)
     both("error_texts_of_many", texts + b"0](" + (error + b"((h\x00ttR") * 500 + b"e", "five hundred exceptions of one long text", NOT_DECIDED)
     both("error_warning", lists() + b"0" + NAME("builtins", "UserWarning") + b"(h\x28tR", "the same of a warning", NOT_DECIDED)
+    ones = TENSOR.replace(value((4,)), b"(" + b"\x8a\x06" + struct.pack("<Q", 1 << 40)[:6] + b"t").replace(value((1,)), value((0,)))
+    both("error_tensor", error + b"(" + ones + b"tR", "a tensor of one number, 2^40 times", NOT_DECIDED)
+    sample("fine_shown_tensor.pt", torch_zip(proto(2, error + b"(" + TENSOR + b"tR")), "a tensor in an exception", FINE)
     for name, body in (("group", call(group, "a", b"](" + call(error, "x") + call(error, "x") + call(group, "b", b"](" + call(error) + b"e") + b"e")), ("argument", call(error, [1, [2, "x"], {"a": (1, 2)}], "x")), ("shared", b"](K\x01eq\x000" + error + b"(h\x00h\x00tR"),
                        ("in_error", call(error, call(error, "x"))), ("many", b"](" + call(error, "text", 1) * 100 + b"e"), ("notes", call(error, "x") + value({"__notes__": ["a", "b"]}) + b"b")):
         sample("fine_shown_%s.pkl" % name, proto(2, body), "an exception that is shown as it is", FINE)
