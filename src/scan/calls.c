@@ -523,8 +523,8 @@ static void check_data(struct checked_call *c)
 		say_not_understood(c, why);
 		return;
 	}
-	if (ckpt_scan_is_exception(rule) && !ckpt_scan_can_be_shown(c->w, rule->call == CKPT_CALL_GROUP ? first : c->args))
-		say_not_understood(c, "an exception of which Python makes a text far longer than the file, where nobody catches it");
+	if (ckpt_scan_is_exception(rule))
+		ckpt_scan_will_be_shown(c->w, rule->call == CKPT_CALL_GROUP ? first : c->args);
 	switch ((enum ckpt_scan_call)rule->call) {
 	case CKPT_CALL_GROUP:
 		if (!ckpt_scan_are_in_one_group(c->w, arg(c->args, 1)))

@@ -571,8 +571,10 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
 	ckpt_scan_name_subjects(&w);
 	ckpt_scan_check_depth(&w);
+	ckpt_scan_check_shown(&w);
 	ckpt_scan_check_keys(&w);
 	free(w.inner);
+	free(w.texts);
 	free(w.grown);
 	ckpt_machine_clear(&w.m);
 	ckpt_strmap_clear(&w.sizes);

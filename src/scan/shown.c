@@ -4,11 +4,12 @@
  * arguments, the notes, and all exceptions of a group. What is there twice it shows twice, so that
  * thirty lists, each with the one in front of it twice, are a text without end.
  *
- * What must stay true: all exceptions of a pickle together unfold to little more than its bytes; what
- * was counted does not grow later (CKPT_SCAN_USED).
+ * What must stay true: all exceptions of a pickle together unfold to little more than its bytes. They
+ * are counted behind the last opcode, when nothing is put into them any more.
  */
 #include "scan/walk.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -43,42 +44,69 @@ static uint64_t repeated_numbers(const struct ckpt_call *call)
 	return count < UINT32_MAX ? count : UINT32_MAX;
 }
 
-static bool can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth);
+/* What is being gone through, from the exception down. */
+struct way {
+	struct ckpt_scan_walk *w;
+	const struct ckpt_value *above[MOST_DEPTH];
+};
 
-static bool can_all_be_shown(struct ckpt_scan_walk *w, const struct ckpt_seq *seq, unsigned depth)
+static bool can_be_shown(struct way *way, const struct ckpt_value *v, unsigned depth);
+
+static bool can_all_be_shown(struct way *way, const struct ckpt_seq *seq, unsigned depth)
 {
 	for (uint32_t i = 0; i < seq->count; i++)
-		if (!can_be_shown(w, seq->items[i], depth + 1))
+		if (!can_be_shown(way, seq->items[i], depth + 1))
 			return false;
 	return true;
 }
 
-static bool can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
+static bool can_be_shown(struct way *way, const struct ckpt_value *v, unsigned depth)
 {
+	struct ckpt_scan_walk *w = way->w;
 	uint64_t most = BASE + TIMES * (uint64_t)w->in->len;
 	const struct ckpt_call *call;
 
 	w->shown++;
 	if (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTES || v->kind == CKPT_BYTEARRAY || v->kind == CKPT_BIGINT)
 		w->shown += v->u.bytes.len;
-	if (depth > MOST_DEPTH || w->shown > most)
+	if (w->shown > most)
 		return false;
-	if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT) {
-		ckpt_scan_freeze(v, false);
-		return can_all_be_shown(w, &v->u.seq, depth);
-	}
-	if (v->kind != CKPT_CALL)
+	if (v->kind != CKPT_CALL && (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT))
 		return true;
+	for (unsigned i = 0; i < depth && i < MOST_DEPTH; i++)
+		if (way->above[i] == v)
+			return true; /* "[...]" */
+	if (depth >= MOST_DEPTH)
+		return false;
+	way->above[depth] = v;
+	if (v->kind != CKPT_CALL)
+		return can_all_be_shown(way, &v->u.seq, depth);
 	call = v->u.call;
-	ckpt_scan_mark(v, CKPT_SCAN_USED);
 	w->shown += repeated_numbers(call);
-	return can_be_shown(w, call->args, depth + 1) && can_all_be_shown(w, &call->items, depth) && can_all_be_shown(w, &call->pairs, depth) &&
-	       (!call->state || can_be_shown(w, call->state, depth + 1));
+	return can_be_shown(way, call->args, depth + 1) && can_all_be_shown(way, &call->items, depth) && can_all_be_shown(way, &call->pairs, depth) &&
+	       (!call->state || can_be_shown(way, call->state, depth + 1));
 }
 
-bool ckpt_scan_can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+void ckpt_scan_will_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
-	return can_be_shown(w, v, 0);
+	const struct ckpt_value **grown = ckpt_grow(w->texts, w->text_count, &w->text_cap, sizeof(*grown));
+
+	w->s->no_memory |= !grown;
+	if (!grown)
+		return;
+	w->texts = grown;
+	w->texts[w->text_count++] = v;
+}
+
+void ckpt_scan_check_shown(struct ckpt_scan_walk *w)
+{
+	struct way way = { .w = w };
+
+	for (uint32_t i = 0; i < w->text_count; i++)
+		if (!can_be_shown(&way, w->texts[i], 0)) {
+			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", w->in->base, "exceptions of which Python makes a text far longer than the file, where nobody catches them");
+			return;
+		}
 }
 
 bool ckpt_scan_are_in_one_group(struct ckpt_scan_walk *w, const struct ckpt_value *exceptions)

@@ -426,8 +426,8 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 			return "sets the state of a value that has none";
 		if (!strcmp(rule->module, "builtins") && has_arguments(state))
 			return "sets the arguments of an exception to what is no tuple";
-		if (ckpt_scan_is_exception(rule) && !ckpt_scan_can_be_shown(w, state))
-			return "sets what Python makes a text of, far longer than the file, to show an exception";
+		if (ckpt_scan_is_exception(rule))
+			ckpt_scan_will_be_shown(w, state);
 		if (!strcmp(rule->module, "builtins") && is_looked_up(state))
 			return "sets what Python imports, or opens, to show an exception";
 		return is_data_state(w, rule, state) ? NULL

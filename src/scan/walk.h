@@ -31,6 +31,8 @@ struct ckpt_scan_walk {
 	size_t frame_end;		    /* of the last FRAME; 0: there was none */
 	uint64_t budget;		    /* bytes of memory */
 	uint64_t copied;		    /* items and bytes that calls were given */
+	const struct ckpt_value **texts;    /* malloc: of which exceptions make texts */
+	uint32_t text_count, text_cap;
 	uint64_t shown;			    /* items and bytes of which exceptions make texts */
 	const struct ckpt_value *nested;    /* that was looked into last */
 	const struct ckpt_value **inner;    /* malloc: objects that are in others */
@@ -182,11 +184,11 @@ void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *ru
 /* Does a call of RULE make an exception of Python's own? */
 bool ckpt_scan_is_exception(const struct ckpt_scan_rule *rule);
 
-/*
- * V is among the arguments of an exception, or is its state: Python makes a text of it, of a part
- * that is there twice two. False: that is too much, or too deep. What is in V is not to change any more.
- */
-bool ckpt_scan_can_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+/* V is the arguments of an exception, or its state: Python makes a text of it, of a part that is there twice two. */
+void ckpt_scan_will_be_shown(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+
+/* Behind the last opcode: is that too much, or too deep? Says so. */
+void ckpt_scan_check_shown(struct ckpt_scan_walk *w);
 
 /* EXCEPTIONS are put into a group. False: one is in a group or an exception already, or there twice. */
 bool ckpt_scan_are_in_one_group(struct ckpt_scan_walk *w, const struct ckpt_value *exceptions);
