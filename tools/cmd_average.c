@@ -263,6 +263,7 @@ static int run_average(int argc, char **argv)
 	bool no_out, last_is_alike;
 	struct ckpt_model **models;
 	double *weights;
+	char shown[160];
 
 	if (first < 0)
 		return -1 - first;
@@ -281,6 +282,9 @@ static int run_average(int argc, char **argv)
 		no_out = true;
 		open_model(paths[count], &models[opened], &code);
 		opened += code == EXIT_FINE;
+		if (code == EXIT_FINE && !quiet)
+			complain("note: %s exists, so it is taken for an input; a run that is not dry wants OUT behind it",
+				 ckpt_escape(shown, sizeof(shown), paths[count], strlen(paths[count])));
 		count++;
 	} else if (last_is_alike) {
 		code = refuse_last_input(argv, first, paths, count);
