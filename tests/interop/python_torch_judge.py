@@ -106,8 +106,8 @@ class Judge:
         if wanted_bytes.nbytes() and wanted_bytes.device.type != "meta":
             self.same_identity(("s", wanted_bytes.data_ptr()), ("s", found_bytes.data_ptr()), where)
             self.kept.append((wanted_bytes, found_bytes))
-            require(torch.equal(torch.tensor([], dtype=torch.uint8).set_(wanted_bytes), torch.tensor([], dtype=torch.uint8).set_(found_bytes)),
-                    where, "other bytes")
+            left, right = (torch.empty(0, dtype=torch.uint8, device=one.device).set_(one) for one in (wanted_bytes, found_bytes))
+            require(torch.equal(left, right), where, "other bytes")
 
     def tensor(self, wanted, found, where):
         """Compare what a tensor itself has; [(wanted, found, where)] of what else there is to compare."""
