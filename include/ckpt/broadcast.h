@@ -109,9 +109,9 @@ struct ckpt_broadcast_options {
 	const char *job_key;   /* up to 500 bytes, the same for all ranks of one start of the job */
 	const char *transport; /* "self", "mpi", "nccl"; NULL: what is there */
 	uint32_t readers;      /* ranks 0 .. readers - 1 read, in turn; 0: one */
-	uint64_t chunk;	       /* bytes; 0: 1 MiB, from GPU to GPU 64, less for small sources */
-	uint32_t depth;	       /* chunks in memory; 0: 4 to 16, for 16 MiB, from GPU to GPU 384 */
-	uint32_t threads;      /* that read and write, for each rank; 0: 4 */
+	uint64_t chunk;	       /* bytes; 0: 1 MiB, to a GPU 8, less for small sources */
+	uint32_t depth;	       /* chunks in memory; 0: 4 to 16, for 16 MiB, to a GPU 128 */
+	uint32_t threads;      /* that read and write, for each rank; 0: 4, to a GPU up to 12 */
 	double timeout_s;      /* without a byte, or an answer; 0: 60 s */
 	/* On rank 0 alone: the others are as far. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);

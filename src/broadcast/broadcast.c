@@ -28,16 +28,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LEAST_CHUNK = 1 << 20 };
+enum { LEAST_CHUNK = 1 << 20, FEW_CHUNKS = 4, FEW_CHUNKS_OF_GPU = 16 };
 
 static void run_steps(struct ckpt_session *s)
 {
-	ckpt_session_choose_chunks(s, s->agreement.transport->ops->is_on_gpu);
+	bool on_gpu = s->agreement.transport->ops->is_on_gpu;
+	uint64_t part;
+
+	ckpt_session_choose_chunks(s, on_gpu);
 	if (ckpt_step_offer(s))
 		return;
 	/* a small source also has several chunks */
-	if (s->o.chunk > s->manifest.total / 4 + LEAST_CHUNK)
-		s->o.chunk = (s->manifest.total / 4 / LEAST_CHUNK + 1) * LEAST_CHUNK;
+	part = s->manifest.total / (on_gpu ? FEW_CHUNKS_OF_GPU : FEW_CHUNKS);
+	if (s->o.chunk > part + LEAST_CHUNK)
+		s->o.chunk = (part / LEAST_CHUNK + 1) * LEAST_CHUNK;
 	if (ckpt_step_place(s) ||
 	    (!s->reused && (ckpt_step_carry(s) || ckpt_step_finish(s) || ckpt_step_names(s))) ||
 	    ckpt_session_report_dropped(s, CKPT_BROADCAST_PARTIAL))

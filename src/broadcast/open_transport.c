@@ -18,6 +18,7 @@
 #include "broadcast/meet.h"
 #include "broadcast/mpi_plugin.h"
 #include "broadcast/rendezvous_over.h"
+#include "broadcast/transport_alone.h"
 #include "broadcast/transport_nccl.h"
 #include "broadcast/transport_user.h"
 #include "gpu/bounded.h"
@@ -553,6 +554,16 @@ static int open_collectives(struct ckpt_session *s, struct ckpt_transport **out)
 	return rc < 0 ? rc : ckpt_transport_open_user_gpu(s->cuda, &s->collectives, out, &s->err);
 }
 
+static int open_self(struct ckpt_session *s, struct ckpt_transport **out)
+{
+	int rc;
+
+	if (!(s->o.flags & CKPT_BROADCAST_TO_GPU))
+		return ckpt_transport_open_self(out, &s->err);
+	rc = open_own_gpu(s);
+	return rc < 0 ? rc : ckpt_transport_open_alone(s->cuda, out, &s->err);
+}
+
 static int open_by_options(struct ckpt_session *s, struct ckpt_transport **out)
 {
 	const char *name = s->o.transport;
@@ -571,7 +582,7 @@ static int open_by_options(struct ckpt_session *s, struct ckpt_transport **out)
 	if (s->world.size > 1)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "transport self is for one rank, there are %u", s->world.size);
-	return ckpt_transport_open_self(out, &s->err);
+	return open_self(s, out);
 }
 
 int ckpt_session_open_transport(struct ckpt_session *s, struct ckpt_transport **out)

@@ -230,7 +230,7 @@ static struct ckpt_slot *find_to_read(const struct ckpt_ring *r)
 {
 	if (r->next_read >= r->chunks || !ckpt_slots_may_read(&r->slots))
 		return NULL;
-	return ckpt_slots_free_for(&r->slots, r->next_read);
+	return ckpt_slots_free_for(&r->slots, r->next_read, true);
 }
 
 static bool is_work(const struct ckpt_ring *r)
@@ -313,13 +313,20 @@ static uint64_t count_pieces(const struct ckpt_ring *r, uint64_t chunk)
 	return n;
 }
 
+static bool init_slots(struct ckpt_ring *r)
+{
+	bool reads_too = r->o.readers > 1 && r->o.transport->rank < r->o.readers;
+
+	return ckpt_slots_init(&r->slots, r->o.depth, reads_too ? r->o.depth : 0, r->o.transport->ops->is_on_gpu);
+}
+
 static int make_tables(struct ckpt_ring *r, struct ckpt_error *err)
 {
 	uint64_t pieces = 0, most = 0;
 
 	r->first_piece = calloc(r->chunks + 1, sizeof(*r->first_piece));
 	r->threads = calloc(r->o.threads, sizeof(*r->threads));
-	if (!ckpt_slots_init(&r->slots, r->o.depth) || !r->first_piece || !r->threads)
+	if (!init_slots(r) || !r->first_piece || !r->threads)
 		return ckpt_fail_nomem(err);
 	for (uint64_t i = 0; i < r->chunks; i++) {
 		uint64_t n = count_pieces(r, i);
@@ -347,7 +354,7 @@ static int make_slots(struct ckpt_ring *r, struct ckpt_error *err)
 	struct ckpt_transport *t = r->o.transport;
 	int rc = 0;
 
-	for (unsigned i = 0; rc == 0 && i < r->o.depth; i++) {
+	for (unsigned i = 0; rc == 0 && i < r->slots.count; i++) {
 		void *memory = NULL;
 
 		rc = t->ops->alloc(t, r->o.chunk, &memory, err);
@@ -420,10 +427,13 @@ void ckpt_ring_free(struct ckpt_ring *r)
 
 /* ---- carrying ---- */
 
-/* Does this rank look at what came, or write it? */
-static bool wants_chunks(const struct ckpt_ring *r)
+/*
+ * Does this rank look at CHUNK when it came, or write it? What it read itself was summed then, and
+ * is summed again on its way to a file only.
+ */
+static bool wants_chunk(const struct ckpt_ring *r, uint64_t chunk)
 {
-	return r->o.landing || r->crcs || (r->o.slab && !r->copies);
+	return r->o.landing || (r->o.slab && !r->copies) || (r->crcs && !is_mine(r, chunk));
 }
 
 static bool is_flying(const struct ckpt_ring *r)
@@ -443,7 +453,7 @@ static int poll_transport(struct ckpt_ring *r, struct ckpt_error *err)
 		return done;
 	pthread_mutex_lock(&r->lock);
 	set_state(r, ckpt_slots_first(&r->slots, CKPT_SLOT_FLYING),
-		  wants_chunks(r) ? CKPT_SLOT_ARRIVED : CKPT_SLOT_FREE);
+		  wants_chunk(r, r->landed) ? CKPT_SLOT_ARRIVED : CKPT_SLOT_FREE);
 	pthread_mutex_unlock(&r->lock);
 	r->landed++;
 	r->last_nsec = ckpt_now_nsec();
@@ -473,7 +483,7 @@ static struct ckpt_slot *slot_to_begin(const struct ckpt_ring *r, uint64_t chunk
 	if (r->slots.carried - r->landed >= r->asked)
 		return NULL;
 	if (!is_mine(r, chunk))
-		return ckpt_slots_free_for(&r->slots, chunk);
+		return ckpt_slots_free_for(&r->slots, chunk, false);
 	ready = ckpt_slots_first(&r->slots, CKPT_SLOT_READY);
 	return ready && ready->chunk == chunk ? ready : NULL;
 }
@@ -577,7 +587,7 @@ static int begin_chunk(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *e
 		.root = reader_of(r, chunk),
 		.copies = r->copies,
 		.copy_count = r->copies ? list_copies(r, chunk) : 0,
-		.not_in_buffer = !wants_chunks(r),
+		.not_in_buffer = !wants_chunk(r, chunk),
 	};
 	return t->ops->begin(t, &carried, ticket_of(r, chunk), err);
 }
@@ -606,7 +616,8 @@ int ckpt_ring_run(struct ckpt_ring *r, struct ckpt_error *err)
 	r->last_nsec = ckpt_now_nsec();
 	for (uint64_t k = 0; rc == 0 && !stop && k < r->chunks; k++) {
 		if (k && k % r->o.vote_every == 0) {
-			rc = wait_for(r, all_landed, 0, err);
+			if (r->o.transport->size > 1)
+				rc = wait_for(r, all_landed, 0, err);
 			stop = rc == 0 && r->o.vote(r->o.ctx) != 0;
 			r->last_nsec = ckpt_now_nsec();
 		}

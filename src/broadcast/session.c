@@ -13,16 +13,19 @@
 #include "broadcast/transport_user.h"
 
 #include <libdeflate.h>
+#include <sched.h>
 #include <string.h>
 
 enum {
 	CHUNK = 1 << 20,      /* some of them stay in a cache between processes of a node */
-	GPU_CHUNK = 64 << 20, /* the start of a broadcast on the GPU costs as much as some MB */
+	/* larger ones take longer until the first is there, smaller ones cost as many calls of NCCL */
+	GPU_CHUNK = 8 << 20,
 	MOST_CHUNK = 1 << 30,
 	LEAST_DEPTH = 4,
 	MEMORY = 16 << 20,	/* of all chunks, where the least depth allows it */
-	GPU_MEMORY = 384 << 20, /* all threads can read while chunks are on their way */
+	GPU_MEMORY = 128 << 20, /* all threads can read while chunks are on their way */
 	THREADS = 4,
+	GPU_THREADS = 12, /* one reads 4 to 5 GB/s from the page cache, a GPU takes 55 */
 	MOST_THREADS = 64,
 	PATIENCE_S = 60,
 };
@@ -38,10 +41,21 @@ static uint64_t or_else(uint64_t value, uint64_t standard)
 	return value ? value : standard;
 }
 
+/* As many as can run at a time, between the numbers of the host and of the GPU. */
+static uint32_t gpu_threads(void)
+{
+	cpu_set_t set;
+	int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : THREADS;
+
+	return count < THREADS ? THREADS : count < GPU_THREADS ? (uint32_t)count : GPU_THREADS;
+}
+
 void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu)
 {
 	uint64_t depth;
 
+	if (s->standard_threads)
+		s->o.threads = on_gpu ? gpu_threads() : THREADS;
 	if (s->standard_chunk)
 		s->o.chunk = on_gpu ? GPU_CHUNK : CHUNK;
 	depth = (on_gpu ? GPU_MEMORY : MEMORY) / s->o.chunk;
@@ -66,8 +80,8 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 		return rc;
 	s->standard_chunk = !o->chunk;
 	s->standard_depth = !o->depth;
+	s->standard_threads = !o->threads;
 	ckpt_session_choose_chunks(s, false);
-	o->threads = (uint32_t)or_else(o->threads, THREADS);
 	o->readers = (uint32_t)or_else(o->readers, 1);
 	if (o->timeout_s <= 0)
 		o->timeout_s = PATIENCE_S;

@@ -36,7 +36,7 @@ struct ckpt_session {
 	char **paths;			     /* owned: of the sources' files */
 	uint32_t *crcs;			     /* owned: by file */
 	struct ckpt_transport *met_over;     /* owned: the ranks met over it, and then failed */
-	bool standard_chunk, standard_depth; /* the options have none */
+	bool standard_chunk, standard_depth, standard_threads; /* the options have none */
 	bool reused;
 	bool named;		/* names were given: it cannot be stopped any more */
 	bool dropped;		/* this rank cannot write, and goes on without */

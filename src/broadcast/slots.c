@@ -5,13 +5,18 @@
 
 enum { FIRST_AHEAD = 2 };
 
-bool ckpt_slots_init(struct ckpt_slots *s, unsigned count)
+bool ckpt_slots_init(struct ckpt_slots *s, unsigned count, unsigned own, bool eager)
 {
+	unsigned most = own ? own : count;
+
 	*s = (struct ckpt_slots){
-		.all = calloc(count, sizeof(*s->all)),
-		.count = count,
-		.ahead = count < FIRST_AHEAD ? count : FIRST_AHEAD,
+		.all = calloc(count + own, sizeof(*s->all)),
+		.count = count + own,
+		.own = own,
+		.most_ahead = most,
+		.least_ahead = eager || most < FIRST_AHEAD ? most : FIRST_AHEAD,
 	};
+	s->ahead = s->least_ahead;
 	return s->all != NULL;
 }
 
@@ -26,11 +31,14 @@ static uint64_t oldest(const struct ckpt_slots *s)
 	return first;
 }
 
-struct ckpt_slot *ckpt_slots_free_for(const struct ckpt_slots *s, uint64_t chunk)
+struct ckpt_slot *ckpt_slots_free_for(const struct ckpt_slots *s, uint64_t chunk, bool is_mine)
 {
-	if (chunk - oldest(s) >= s->count)
+	unsigned first = s->own && is_mine ? s->count - s->own : 0;
+	unsigned end = s->own && !is_mine ? s->count - s->own : s->count;
+
+	if (!s->own && chunk - oldest(s) >= s->count)
 		return NULL;
-	for (unsigned i = 0; i < s->count; i++)
+	for (unsigned i = first; i < end; i++)
 		if (s->all[i].state == CKPT_SLOT_FREE)
 			return &s->all[i];
 	return NULL;
@@ -67,15 +75,15 @@ bool ckpt_slots_may_read(const struct ckpt_slots *s)
 void ckpt_slots_read_further(struct ckpt_slots *s)
 {
 	s->in_time = 0;
-	if (s->ahead < s->count)
+	if (s->ahead < s->most_ahead)
 		s->ahead++;
 }
 
-/* Were the source too slow, carrying would have to wait within COUNT chunks. */
+/* Were the source too slow, carrying would have to wait within as many chunks as can be read ahead. */
 void ckpt_slots_carry(struct ckpt_slots *s, uint64_t chunk, bool is_read)
 {
 	s->carried = chunk + 1;
-	if (is_read && s->ahead > FIRST_AHEAD && ++s->in_time >= 2 * s->count) {
+	if (is_read && s->ahead > s->least_ahead && ++s->in_time >= 2 * s->most_ahead) {
 		s->in_time = 0;
 		s->ahead--;
 	}

@@ -28,20 +28,28 @@ struct ckpt_slot {
 
 struct ckpt_slots {
 	struct ckpt_slot *all;
-	unsigned count;
+	unsigned count;	  /* of all */
+	unsigned own;	  /* the last ones, for chunks that this rank reads; 0: all are for all */
 	uint64_t carried; /* chunks below it were given to the transport, in order */
 	unsigned ahead; /* at most this many may be read, or being read, before they are carried */
+	unsigned least_ahead, most_ahead;
 	unsigned in_time; /* how many chunks in a row were read in time */
 };
 
-/* COUNT of them, all free and without memory. False: out of memory. */
-bool ckpt_slots_init(struct ckpt_slots *s, unsigned count);
+/*
+ * COUNT of them, all free and without memory, and OWN more, if several ranks read: then what this
+ * rank reads ahead does not depend on how far the others are. EAGER: as far ahead as there is
+ * room, from the start (on the way to a GPU no cache is to be saved). False: out of memory.
+ */
+bool ckpt_slots_init(struct ckpt_slots *s, unsigned count, unsigned own, bool eager);
 
 /*
- * A free slot that may hold CHUNK now; NULL if there is none. There is none, either, until the
- * chunk COUNT places before it is done: so chunks before CHUNK that have no slot yet find one.
+ * A free slot that may hold CHUNK now; NULL if there is none. IS_MINE: this rank reads it. Where all
+ * slots are for all, there is none, either, until the chunk COUNT places before it is done: so
+ * chunks before CHUNK that have no slot yet find one. Where they are not, each kind is asked for in
+ * order.
  */
-struct ckpt_slot *ckpt_slots_free_for(const struct ckpt_slots *s, uint64_t chunk);
+struct ckpt_slot *ckpt_slots_free_for(const struct ckpt_slots *s, uint64_t chunk, bool is_mine);
 
 /* The slot in STATE with the lowest chunk; NULL: none. */
 struct ckpt_slot *ckpt_slots_first(const struct ckpt_slots *s, enum ckpt_slot_state state);

@@ -9,7 +9,8 @@
 
 /* The bytes, in chunks, and the votes between them. */
 
-enum { VOTE_EVERY = 1 << 30 }; /* bytes */
+/* Bytes. What the ranks have is drained for a vote; where nothing is written, only reading can fail. */
+static const uint64_t VOTE_EVERY = 1 << 30, VOTE_EVERY_UNWRITTEN = 4ull << 30;
 
 /* The first error of reading or writing here, if any. */
 static int ring_error(struct ckpt_session *s, int *code)
@@ -60,7 +61,8 @@ static int list_sources(struct ckpt_session *s)
 
 static int open_ring(struct ckpt_session *s)
 {
-	uint64_t vote_every = VOTE_EVERY / s->o.chunk;
+	bool writes = !(s->o.flags & (CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU));
+	uint64_t vote_every = (writes ? VOTE_EVERY : VOTE_EVERY_UNWRITTEN) / s->o.chunk;
 	struct ckpt_ring_options options = {
 		.transport = s->agreement.transport,
 		.manifest = &s->manifest,

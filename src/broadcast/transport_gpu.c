@@ -27,7 +27,7 @@ enum {
 /* Page-locked memory of the host, and as much on the GPU. */
 struct gpu_buffer {
 	struct gpu_buffer *next;
-	void *memory;
+	struct ckpt_cuda_host host;
 	ckpt_cuda_address address;
 };
 
@@ -72,7 +72,7 @@ struct gpu {
 
 static int init_buffer(struct gpu *g, size_t nbytes, struct gpu_buffer *b, struct ckpt_error *err)
 {
-	int rc = ckpt_cuda_alloc_host(g->cuda, nbytes, &b->memory, err);
+	int rc = ckpt_cuda_alloc_host(g->cuda, nbytes, &b->host, err);
 
 	return rc < 0 ? rc : ckpt_cuda_alloc(g->cuda, nbytes, &b->address, err);
 }
@@ -80,7 +80,7 @@ static int init_buffer(struct gpu *g, size_t nbytes, struct gpu_buffer *b, struc
 static void clear_buffer(struct gpu *g, struct gpu_buffer *b)
 {
 	ckpt_cuda_free(g->cuda, b->address);
-	ckpt_cuda_free_host(g->cuda, b->memory);
+	ckpt_cuda_free_host(g->cuda, b->host);
 }
 
 static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err)
@@ -93,7 +93,7 @@ static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckp
 	if (rc == 0) {
 		b->next = g->buffers;
 		g->buffers = b;
-		*out = b->memory;
+		*out = b->host.memory;
 	} else if (b) {
 		clear_buffer(g, b);
 		free(b);
@@ -105,7 +105,7 @@ static const struct gpu_buffer *find_buffer(const struct gpu *g, const void *mem
 {
 	const struct gpu_buffer *b = g->buffers;
 
-	while (b && b->memory != memory)
+	while (b && b->host.memory != memory)
 		b = b->next;
 	assert(b);
 	return b;
@@ -290,13 +290,13 @@ static int count_votes(struct gpu *g, size_t count, uint64_t deadline, struct ck
 	int rc = wait_until(g, advance_queue, deadline, err);
 
 	if (rc == 0)
-		rc = ckpt_cuda_upload_in(g->cuda, g->across, b->address, b->memory, nbytes, err);
+		rc = ckpt_cuda_upload_in(g->cuda, g->across, b->address, b->host.memory, nbytes, err);
 	if (rc == 0)
 		rc = g->carrier.greatest(g->carrier.self, g->across, b->address, count, err);
 	if (rc == 0)
 		rc = wait_until(g, is_asked, deadline, err);
 	if (rc == 0)
-		rc = ckpt_cuda_download_in(g->cuda, g->across, b->memory, b->address, nbytes, err);
+		rc = ckpt_cuda_download_in(g->cuda, g->across, b->host.memory, b->address, nbytes, err);
 	if (rc == 0)
 		rc = ckpt_cuda_event_record(g->cuda, g->counted, g->across, err);
 	return rc < 0 ? rc : wait_until(g, is_counted, deadline, err);
@@ -312,10 +312,10 @@ static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint6
 		return g->carrier.vote(g->carrier.self, numbers, count, err);
 	for (size_t done = 0, some; rc == 0 && done < count; done += some) {
 		some = count - done < MOST_VOTES ? count - done : MOST_VOTES;
-		memcpy(g->ballot.memory, numbers + done, some * sizeof(*numbers));
+		memcpy(g->ballot.host.memory, numbers + done, some * sizeof(*numbers));
 		rc = count_votes(g, some, deadline, err);
 		if (rc == 0)
-			memcpy(numbers + done, g->ballot.memory, some * sizeof(*numbers));
+			memcpy(numbers + done, g->ballot.host.memory, some * sizeof(*numbers));
 	}
 	return rc;
 }

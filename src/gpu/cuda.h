@@ -57,9 +57,16 @@ int ckpt_cuda_alloc(struct ckpt_cuda *cuda, size_t nbytes, ckpt_cuda_address *ou
 		    struct ckpt_error *err);
 void ckpt_cuda_free(struct ckpt_cuda *cuda, ckpt_cuda_address address);
 
-/* Memory of the host that the GPU copies from and to at full speed. */
-int ckpt_cuda_alloc_host(struct ckpt_cuda *cuda, size_t nbytes, void **out, struct ckpt_error *err);
-void ckpt_cuda_free_host(struct ckpt_cuda *cuda, void *memory);
+/* Page-locked memory of the host, that the GPU copies from and to at full speed. */
+struct ckpt_cuda_host {
+	void *memory;
+	bool is_registered; /* it is the process's own, which the driver has only locked */
+};
+
+/* OUT: all zero after an error. */
+int ckpt_cuda_alloc_host(struct ckpt_cuda *cuda, size_t nbytes, struct ckpt_cuda_host *out,
+			 struct ckpt_error *err);
+void ckpt_cuda_free_host(struct ckpt_cuda *cuda, struct ckpt_cuda_host host);
 
 /* Copies that are done when the call returns. */
 int ckpt_cuda_upload(struct ckpt_cuda *cuda, ckpt_cuda_address to, const void *from, size_t nbytes,

@@ -27,6 +27,8 @@ struct CUctx_st;
 	X(cuMemFree_v2, unsigned long long address) \
 	X(cuMemHostAlloc, void **memory, size_t nbytes, unsigned flags) \
 	X(cuMemFreeHost, void *memory) \
+	X(cuMemHostRegister_v2, void *memory, size_t nbytes, unsigned flags) \
+	X(cuMemHostUnregister, void *memory) \
 	X(cuMemcpyHtoDAsync_v2, unsigned long long to, const void *from, size_t nbytes, \
 	  struct CUstream_st *stream) \
 	X(cuMemcpyDtoHAsync_v2, void *to, unsigned long long from, size_t nbytes, \
@@ -60,6 +62,7 @@ enum {
 		1, /* does not wait for the stream that others may use by default */
 	CKPT_CU_EVENT_DISABLE_TIMING = 2,
 	CKPT_CU_MEMHOSTALLOC_PORTABLE = 1, /* page-locked for all GPUs */
+	CKPT_CU_MEMHOSTREGISTER_PORTABLE = 1,
 };
 
 struct ckpt_cuda_driver {

@@ -25,6 +25,7 @@ enum {
 	INVALID_DEVICE = 101,
 	INVALID_CONTEXT = 201,
 	INVALID_HANDLE = 400,
+	ALREADY_REGISTERED = 712,
 	MOST_STREAMS = 256,
 	MOST_GPUS = 8,
 	MOST_DEPTH = 16,
@@ -64,6 +65,7 @@ struct block {
 	unsigned long long address; /* 0: of the host */
 	size_t nbytes;
 	uint8_t *memory;
+	bool is_registered; /* the program's */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -368,13 +370,20 @@ unsigned cuCtxPopCurrent_v2(struct CUctx_st **context)
 
 /* ---- memory ---- */
 
-static struct block *add_block(size_t nbytes)
+static struct block *add_memory(size_t nbytes, uint8_t *memory)
 {
 	struct block *b = malloc(sizeof(*b));
 
-	*b = (struct block){ blocks, current(), 0, nbytes, malloc(nbytes) };
-	memset(b->memory, 0xa5, nbytes);
+	*b = (struct block){ .next = blocks, .context = current(), .nbytes = nbytes, .memory = memory };
 	blocks = b;
+	return b;
+}
+
+static struct block *add_block(size_t nbytes)
+{
+	struct block *b = add_memory(nbytes, malloc(nbytes));
+
+	memset(b->memory, 0xa5, nbytes);
 	return b;
 }
 
@@ -394,7 +403,8 @@ static bool is_in_use(const struct block *b)
 	return false;
 }
 
-static unsigned free_block(unsigned code, unsigned long long address, const void *memory)
+/* What is registered goes by unregistering it, and only what is. */
+static unsigned free_block(unsigned code, unsigned long long address, const void *memory, bool is_registered)
 {
 	struct block **at = &blocks, *b;
 
@@ -407,10 +417,13 @@ static unsigned free_block(unsigned code, unsigned long long address, const void
 	}
 	if (current())
 		is_foreign(b->context);
+	if (b->is_registered != is_registered)
+		complain("memory is registered, and freed, or the other way round");
 	if (is_in_use(b))
 		complain("memory is freed that a stream still uses: a GPU would wait here");
 	*at = b->next;
-	free(b->memory);
+	if (!b->is_registered)
+		free(b->memory);
 	free(b);
 	return code;
 }
@@ -452,7 +465,7 @@ unsigned cuMemAlloc_v2(unsigned long long *address, size_t nbytes)
 
 unsigned cuMemFree_v2(unsigned long long address)
 {
-	return end(free_block(begin_in_context("cuMemFree_v2"), address, NULL));
+	return end(free_block(begin_in_context("cuMemFree_v2"), address, NULL, false));
 }
 
 unsigned cuMemHostAlloc(void **memory, size_t nbytes, unsigned flags)
@@ -468,7 +481,33 @@ unsigned cuMemHostAlloc(void **memory, size_t nbytes, unsigned flags)
 
 unsigned cuMemFreeHost(void *memory)
 {
-	return end(free_block(begin_in_context("cuMemFreeHost"), 0, memory));
+	return end(free_block(begin_in_context("cuMemFreeHost"), 0, memory, false));
+}
+
+static bool is_overlapping(const uint8_t *memory, size_t nbytes)
+{
+	for (const struct block *b = blocks; b; b = b->next)
+		if (!b->address && memory < b->memory + b->nbytes && b->memory < memory + nbytes)
+			return true;
+	return false;
+}
+
+unsigned cuMemHostRegister_v2(void *memory, size_t nbytes, unsigned flags)
+{
+	unsigned code = begin_in_context("cuMemHostRegister_v2");
+
+	if (!code && (!memory || !nbytes || flags != CKPT_CU_MEMHOSTREGISTER_PORTABLE))
+		code = INVALID_VALUE;
+	if (!code && is_overlapping(memory, nbytes))
+		code = ALREADY_REGISTERED;
+	if (!code)
+		add_memory(nbytes, memory)->is_registered = true;
+	return end(code);
+}
+
+unsigned cuMemHostUnregister(void *memory)
+{
+	return end(free_block(begin_in_context("cuMemHostUnregister"), 0, memory, true));
 }
 
 static unsigned put_copy(unsigned code, struct CUstream_st *stream, void *to, const void *from,

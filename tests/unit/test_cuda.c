@@ -210,7 +210,7 @@ static int copy_in_streams(struct ckpt_cuda *cuda, const uint8_t *bytes, uint8_t
 	ckpt_cuda_stream in = NULL, out = NULL;
 	ckpt_cuda_event came = NULL, done = NULL;
 	ckpt_cuda_address a = 0, b = 0;
-	void *page_locked = NULL;
+	struct ckpt_cuda_host page_locked = { NULL, false };
 	int rc = ckpt_cuda_alloc(cuda, SIZE, &a, err);
 
 	rc = rc < 0 ? rc : ckpt_cuda_alloc(cuda, SIZE, &b, err);
@@ -223,12 +223,12 @@ static int copy_in_streams(struct ckpt_cuda *cuda, const uint8_t *bytes, uint8_t
 	rc = rc < 0 ? rc : ckpt_cuda_copy_in(cuda, in, b, a, SIZE, err);
 	rc = rc < 0 ? rc : ckpt_cuda_event_record(cuda, came, in, err);
 	rc = rc < 0 ? rc : ckpt_cuda_stream_wait(cuda, out, came, err);
-	rc = rc < 0 ? rc : ckpt_cuda_download_in(cuda, out, page_locked, b, SIZE, err);
+	rc = rc < 0 ? rc : ckpt_cuda_download_in(cuda, out, page_locked.memory, b, SIZE, err);
 	rc = rc < 0 ? rc : ckpt_cuda_event_record(cuda, done, out, err);
 	while (rc == 0)
 		rc = ckpt_cuda_event_done(cuda, done, err);
 	if (rc == 1)
-		memcpy(back, page_locked, SIZE);
+		memcpy(back, page_locked.memory, SIZE);
 	ckpt_cuda_event_free(cuda, came);
 	ckpt_cuda_event_free(cuda, done);
 	ckpt_cuda_stream_free(cuda, in);

@@ -7,6 +7,7 @@
 
 #include <ckpt/ckpt.h>
 
+#include <libdeflate.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -342,6 +343,74 @@ static void a_call_that_fails_is_an_error_of_all_ranks(void **state)
 	assert_true(failed > unit_rounds(1, 10) * RANKS);
 }
 
+/* A process alone, by its own GPU. */
+static int broadcast_alone(unsigned flags, uint32_t chunk)
+{
+	const char *const sources[] = { source };
+	struct ckpt_broadcast_options o = CKPT_BROADCAST_OPTIONS_INIT;
+	struct rank *r = &ranks[0];
+
+	o.chunk = chunk;
+	o.threads = 3;
+	o.gpu = 0;
+	o.launcher = "none";
+	o.flags = CKPT_BROADCAST_TO_GPU | flags;
+	r->report = (struct ckpt_broadcast_report)CKPT_BROADCAST_REPORT_INIT;
+	r->err = (struct ckpt_error)CKPT_ERROR_INIT;
+	return ckpt_broadcast(sources, 1, NULL, &o, &r->report, &r->err);
+}
+
+static void a_process_alone_has_the_bytes(void **state)
+{
+	struct rank *r = &ranks[0];
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(broadcast_alone(i % 2 ? CKPT_BROADCAST_NO_VERIFY : 0, i / 2 * CHUNK / 2), 0);
+		assert_string_equal(r->report.transport, "self");
+		assert_int_equal(r->report.has_crc, i % 2 == 0);
+		if (r->report.has_crc)
+			assert_int_equal(r->report.crc32, libdeflate_crc32(0, data, SIZE));
+		assert_file(r->report.gpu, 0, "model.pt", data, SIZE);
+		ckpt_gpu_release(r->report.gpu);
+		r->report.gpu = NULL;
+		assert_int_equal(doubles_cuda_live(), 0);
+	}
+}
+
+/* Every call of the driver in turn; where memory cannot be locked, the driver gives its own. */
+static void a_call_that_fails_alone_is_an_error(void **state)
+{
+	unsigned failed = 0, calls = 1;
+	struct rank *r = &ranks[0];
+
+	(void)state;
+	for (unsigned at = 1; calls >= at || at < 10; at += unit_rounds(3, 1)) {
+		unsigned before = doubles_cuda_calls();
+		char text[40];
+		int rc;
+
+		snprintf(text, sizeof(text), "*:2:%u", at);
+		setenv("FAKE_CUDA_FAIL", text, 1);
+		rc = broadcast_alone(0, CHUNK);
+		unsetenv("FAKE_CUDA_FAIL");
+		calls = doubles_cuda_calls() - before;
+		failed += rc < 0;
+		assert_int_equal(r->report.gpu == NULL, rc < 0);
+		if (rc < 0)
+			assert_int_equal(rc, CKPT_E_GPU);
+		else
+			assert_file(r->report.gpu, 0, "model.pt", data, SIZE);
+		ckpt_gpu_release(r->report.gpu);
+		r->report.gpu = NULL;
+		assert_int_equal(doubles_cuda_live(), 0);
+	}
+	assert_true(failed > unit_rounds(10, 30));
+	setenv("FAKE_CUDA_FAIL", "cuMemHostRegister_v2:801", 1);
+	assert_int_equal(broadcast_alone(0, CHUNK), 0);
+	assert_file(r->report.gpu, 0, "model.pt", data, SIZE);
+}
+
 UNIT_SUITE(test_gpu_copy)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -354,6 +423,8 @@ UNIT_SUITE(test_gpu_copy)
 		IN_FOLDER(tensors_that_are_not_there_as_they_are_have_no_address),
 		IN_FOLDER(a_directory_has_its_files_but_no_table),
 		IN_FOLDER(a_call_that_fails_is_an_error_of_all_ranks),
+		IN_FOLDER(a_process_alone_has_the_bytes),
+		IN_FOLDER(a_call_that_fails_alone_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@ IS(CUDA_ERROR_NOT_READY, CKPT_CU_NOT_READY);
 IS(CU_STREAM_NON_BLOCKING, CKPT_CU_STREAM_NON_BLOCKING);
 IS(CU_EVENT_DISABLE_TIMING, CKPT_CU_EVENT_DISABLE_TIMING);
 IS(CU_MEMHOSTALLOC_PORTABLE, CKPT_CU_MEMHOSTALLOC_PORTABLE);
+IS(CU_MEMHOSTREGISTER_PORTABLE, CKPT_CU_MEMHOSTREGISTER_PORTABLE);
 IS(ncclUnhandledCudaError, CKPT_NCCL_UNHANDLED_CUDA_ERROR);
 IS(ncclSystemError, CKPT_NCCL_SYSTEM_ERROR);
 IS(ncclInternalError, CKPT_NCCL_INTERNAL_ERROR);
@@ -99,6 +100,8 @@ static int check_symbols(void)
 	       MAPS(cuCtxPopCurrent, "cuCtxPopCurrent_v2") + MAPS(cuMemAlloc, "cuMemAlloc_v2") +
 	       MAPS(cuMemFree, "cuMemFree_v2") + MAPS(cuMemHostAlloc, "cuMemHostAlloc") +
 	       MAPS(cuMemFreeHost, "cuMemFreeHost") +
+	       MAPS(cuMemHostRegister, "cuMemHostRegister_v2") +
+	       MAPS(cuMemHostUnregister, "cuMemHostUnregister") +
 	       MAPS(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2") +
 	       MAPS(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2") +
 	       MAPS(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2") +

@@ -28,7 +28,7 @@ static uint64_t next_mine(const struct rank *r, uint64_t chunk)
 static bool begins_to_read(struct rank *r)
 {
 	struct ckpt_slot *s = r->next_read < CHUNKS && ckpt_slots_may_read(&r->slots)
-				      ? ckpt_slots_free_for(&r->slots, r->next_read)
+				      ? ckpt_slots_free_for(&r->slots, r->next_read, true)
 				      : NULL;
 
 	if (!s)
@@ -59,7 +59,7 @@ static bool begins(struct rank *r)
 		if (!s || s->chunk != chunk)
 			return false;
 	} else {
-		s = ckpt_slots_free_for(&r->slots, chunk);
+		s = ckpt_slots_free_for(&r->slots, chunk, false);
 		if (!s)
 			return false;
 	}
@@ -118,7 +118,7 @@ static void no_order_of_steps_gets_stuck(void **state)
 		unsigned idle = 0;
 
 		srand(seed);
-		assert_true(ckpt_slots_init(&r.slots, seed % 7 + 1));
+		assert_true(ckpt_slots_init(&r.slots, seed % 7 + 1, seed % 3 == 0 ? seed / 3 % 5 : 0, seed % 2));
 		r.next_read = next_mine(&r, 0);
 		while (r.written < CHUNKS) {
 			if (rand() % 20 == 0)
@@ -137,9 +137,9 @@ static void slots_that_were_used_last_are_used_again(void **state)
 	struct ckpt_slots s;
 
 	(void)state;
-	assert_true(ckpt_slots_init(&s, 16));
+	assert_true(ckpt_slots_init(&s, 16, 0, false));
 	for (uint64_t chunk = 0; chunk < 100; chunk++) {
-		struct ckpt_slot *slot = ckpt_slots_free_for(&s, chunk);
+		struct ckpt_slot *slot = ckpt_slots_free_for(&s, chunk, true);
 
 		assert_ptr_equal(slot, &s.all[0]);
 		ckpt_slots_carry(&s, chunk, true);
@@ -153,10 +153,10 @@ static void only_a_little_is_read_ahead_until_that_is_too_little(void **state)
 	unsigned most = 0;
 
 	(void)state;
-	assert_true(ckpt_slots_init(&s, 8));
+	assert_true(ckpt_slots_init(&s, 8, 0, false));
 	for (unsigned i = 0; i < 20; i++) {
 		while (ckpt_slots_may_read(&s)) {
-			struct ckpt_slot *slot = ckpt_slots_free_for(&s, most);
+			struct ckpt_slot *slot = ckpt_slots_free_for(&s, most, true);
 
 			assert_non_null(slot);
 			*slot = (struct ckpt_slot){ most % 2 ? CKPT_SLOT_READING : CKPT_SLOT_READY,
@@ -175,7 +175,7 @@ static unsigned room_ahead(struct ckpt_slots *s, uint64_t chunk)
 	unsigned n = 0;
 
 	while (ckpt_slots_may_read(s)) {
-		struct ckpt_slot *slot = ckpt_slots_free_for(s, chunk + n);
+		struct ckpt_slot *slot = ckpt_slots_free_for(s, chunk + n, true);
 
 		*slot = (struct ckpt_slot){ CKPT_SLOT_READY, chunk + n, NULL };
 		n++;
@@ -192,7 +192,7 @@ static void less_is_read_ahead_when_chunks_are_read_in_time(void **state)
 	struct ckpt_slots s;
 
 	(void)state;
-	assert_true(ckpt_slots_init(&s, COUNT));
+	assert_true(ckpt_slots_init(&s, COUNT, 0, false));
 	for (unsigned i = 0; i < COUNT; i++)
 		ckpt_slots_read_further(&s);
 	for (uint64_t chunk = 0; chunk < 500; chunk++) {
@@ -210,6 +210,39 @@ static void less_is_read_ahead_when_chunks_are_read_in_time(void **state)
 	free(s.all);
 }
 
+/* One of several readers: its own chunks find room, however many of the others' have come and are not written. */
+static void several_readers_read_ahead_by_themselves(void **state)
+{
+	enum { COUNT = 4, OWN = 3, READERS = 8 };
+	struct ckpt_slots s;
+
+	(void)state;
+	assert_true(ckpt_slots_init(&s, COUNT, OWN, true));
+	assert_int_equal(s.count, COUNT + OWN);
+	for (uint64_t chunk = 0; chunk < COUNT; chunk++) {
+		struct ckpt_slot *slot = ckpt_slots_free_for(&s, chunk, false);
+
+		*slot = (struct ckpt_slot){ CKPT_SLOT_ARRIVED, chunk, NULL };
+		ckpt_slots_carry(&s, chunk, false);
+	}
+	assert_null(ckpt_slots_free_for(&s, COUNT, false));
+	for (uint64_t i = 0; i < OWN; i++) {
+		uint64_t chunk = READERS - 1 + i * READERS;
+		struct ckpt_slot *slot;
+
+		assert_true(ckpt_slots_may_read(&s));
+		slot = ckpt_slots_free_for(&s, chunk, true);
+		assert_non_null(slot);
+		*slot = (struct ckpt_slot){ CKPT_SLOT_READING, chunk, NULL };
+	}
+	assert_false(ckpt_slots_may_read(&s));
+	assert_null(ckpt_slots_free_for(&s, READERS * COUNT, true));
+	s.all[0].state = CKPT_SLOT_FREE;
+	assert_null(ckpt_slots_free_for(&s, READERS * COUNT, true));
+	assert_ptr_equal(ckpt_slots_free_for(&s, COUNT, false), &s.all[0]);
+	free(s.all);
+}
+
 UNIT_SUITE(test_slots)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +250,7 @@ UNIT_SUITE(test_slots)
 		cmocka_unit_test(slots_that_were_used_last_are_used_again),
 		cmocka_unit_test(only_a_little_is_read_ahead_until_that_is_too_little),
 		cmocka_unit_test(less_is_read_ahead_when_chunks_are_read_in_time),
+		cmocka_unit_test(several_readers_read_ahead_by_themselves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
