@@ -70,7 +70,7 @@ static const struct opt opts[] = {
 	OPT_STR("depth", 0, &depth, "N",
 		"keep N chunks in memory per rank; default: 4 to 16 (16M; GPUs: 128M)"),
 	OPT_STR("io-threads", 0, &threads, "N",
-		"read and write with N threads on every rank; default: 4, to a GPU 12"),
+		"read and write with N threads per rank; default: 4 to 8, to a GPU 12"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document from rank 0"),
 	OPT_FLAG("progress", 0, &progress_in_lines, "report progress every two seconds"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),

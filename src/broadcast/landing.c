@@ -119,7 +119,7 @@ static int open_file(struct ckpt_landing *l, uint32_t file, struct ckpt_error *e
 	if (rc == 0 && l->folder)
 		rc = make_folders(l, path, l->m->files[file].mode, err);
 	if (rc == 0)
-		rc = ckpt_sink_open(path, size, l->folder ? 0 : size, sink_flags(l),
+		rc = ckpt_sink_open(path, size, l->folder ? 0 : size, sink_flags(l) | CKPT_SINK_THREADS,
 				    l->m->files[file].mode, &l->sinks[file], err);
 	free(path);
 	return rc;

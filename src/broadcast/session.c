@@ -25,6 +25,7 @@ enum {
 	MEMORY = 16 << 20,	/* of all chunks, where the least depth allows it */
 	GPU_MEMORY = 128 << 20, /* all threads can read while chunks are on their way */
 	THREADS = 4,
+	HOST_THREADS = 8, /* to a tmpfs, 8 write 1.5 times as fast as 4 */
 	GPU_THREADS = 12, /* one reads 4 to 5 GB/s from the page cache, a GPU takes 55 */
 	MOST_THREADS = 64,
 	PATIENCE_S = 60,
@@ -41,13 +42,16 @@ static uint64_t or_else(uint64_t value, uint64_t standard)
 	return value ? value : standard;
 }
 
-/* As many as can run at a time, between the numbers of the host and of the GPU. */
-static uint32_t gpu_threads(void)
+/* As many as can run at a time, or half of them: a host's other ranks, and MPI, want to run, too. */
+static uint32_t choose_threads(bool on_gpu)
 {
 	cpu_set_t set;
-	int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : THREADS;
+	uint32_t count = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : THREADS;
+	uint32_t most = on_gpu ? GPU_THREADS : HOST_THREADS;
 
-	return count < THREADS ? THREADS : count < GPU_THREADS ? (uint32_t)count : GPU_THREADS;
+	if (!on_gpu)
+		count /= 2;
+	return count < THREADS ? THREADS : count < most ? count : most;
 }
 
 void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu)
@@ -55,7 +59,7 @@ void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu)
 	uint64_t depth;
 
 	if (s->standard_threads)
-		s->o.threads = on_gpu ? gpu_threads() : THREADS;
+		s->o.threads = choose_threads(on_gpu);
 	if (s->standard_chunk)
 		s->o.chunk = on_gpu ? GPU_CHUNK : CHUNK;
 	depth = (on_gpu ? GPU_MEMORY : MEMORY) / s->o.chunk;

@@ -6,7 +6,9 @@
 #include <linux/fs.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { STACK = 1 << 20 }; /* GPU libraries run on it, too */
@@ -54,6 +56,19 @@ ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off)
 
 	log_call(CKPT_IO_WRITE, off, buf, n);
 	return n;
+}
+
+int ckpt_io_write_mapped(int fd, uint8_t *map, const void *bytes, size_t len, off_t off)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), first = (size_t)off / page * page;
+	int rc = hook_fails(CKPT_IO_WRITE) ? -1 : fallocate(fd, FALLOC_FL_KEEP_SIZE, off, (off_t)len);
+
+	if (rc < 0)
+		return rc;
+	memcpy(map + off, bytes, len);
+	madvise(map + first, (size_t)off + len - first, MADV_DONTNEED);
+	log_call(CKPT_IO_WRITE, off, bytes, (ssize_t)len);
+	return 0;
 }
 
 ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len)

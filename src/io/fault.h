@@ -43,6 +43,11 @@ void ckpt_io_set_log(ckpt_io_log *log, void *ctx);
 
 ssize_t ckpt_io_pread(int fd, void *buf, size_t len, off_t off);
 ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off);
+/*
+ * The same for a file of tmpfs of which MAP is a map: the file gets its pages first, so that no page
+ * is missing when the bytes are copied to it, and the map does not keep them. No bytes, or all: 0 or -1.
+ */
+int ckpt_io_write_mapped(int fd, uint8_t *map, const void *bytes, size_t len, off_t off);
 ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len);
 int ckpt_io_clone(int in, int out);
 int ckpt_io_truncate(int fd, off_t size);

@@ -24,11 +24,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum {
@@ -47,12 +51,18 @@ struct ckpt_sink {
 	gid_t group;
 	int to; /* the bytes go there at the end, and the file gets no name; -1: it gets one */
 	const volatile int *cancel; /* of TO; may be NULL */
+	uint8_t *map; /* of MAP_SIZE bytes; NULL: it is written to by calls */
+	size_t map_size;
 	_Atomic uint64_t started;   /* write-back was asked for up to here */
 	_Atomic uint64_t least_size; /* see ckpt_sink_reach() */
 };
 
+unsigned ckpt_sink_map_processors = 4;
+
 static void free_sink(struct ckpt_sink *sink)
 {
+	if (sink->map)
+		munmap(sink->map, sink->map_size);
 	if (sink->fd >= 0)
 		close(sink->fd);
 	free(sink->path);
@@ -178,6 +188,29 @@ int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err)
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
+static unsigned processors(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+/* Where it cannot be mapped it is written to by calls. */
+static void map_output(struct ckpt_sink *sink, uint64_t size)
+{
+	struct statfs kind;
+	void *map;
+
+	if (!(sink->flags & CKPT_SINK_THREADS) || size > SIZE_MAX || processors() < ckpt_sink_map_processors ||
+	    fstatfs(sink->fd, &kind) < 0 || kind.f_type != TMPFS_MAGIC)
+		return;
+	map = mmap(NULL, (size_t)size, PROT_WRITE, MAP_SHARED, sink->fd, 0);
+	if (map == MAP_FAILED)
+		return;
+	sink->map = map;
+	sink->map_size = (size_t)size;
+}
+
 /* With RC of what went before: is there room, and let it have its size. */
 static int finish_open(struct ckpt_sink *sink, int rc, const char *name, uint64_t size, uint64_t need,
 		       struct ckpt_sink **out, struct ckpt_error *err)
@@ -189,6 +222,8 @@ static int finish_open(struct ckpt_sink *sink, int rc, const char *name, uint64_
 	ckpt_sink_reach(sink, size);
 	if (rc == 0 && size)
 		rc = set_size(sink, size, err);
+	if (rc == 0 && size)
+		map_output(sink, size);
 	if (rc < 0)
 		ckpt_sink_discard(sink);
 	else
@@ -263,11 +298,26 @@ static void start_write_back(struct ckpt_sink *sink, uint64_t end)
 				SYNC_FILE_RANGE_WRITE);
 }
 
+/* An interrupted call has left nothing half done. */
+static int write_mapped(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len, struct ckpt_error *err)
+{
+	int rc;
+
+	do
+		rc = ckpt_io_write_mapped(sink->fd, sink->map, bytes, len, (off_t)off);
+	while (rc < 0 && errno == EINTR);
+	if (rc < 0)
+		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot write"), sink->path, NULL, CKPT_NO_OFFSET);
+	return 0;
+}
+
 int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,
 		    struct ckpt_error *err)
 {
 	const uint8_t *p = bytes;
 
+	if (sink->map && len && off <= sink->map_size && len <= sink->map_size - off)
+		return write_mapped(sink, off, bytes, len, err);
 	while (len) {
 		ssize_t n = ckpt_io_pwrite(sink->fd, p, len, (off_t)off);
 

@@ -9,8 +9,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Saving, with every system call made to fail in turn. */
@@ -493,6 +499,146 @@ static void a_folder_that_is_not_there_is_named(void **state)
 	free(deep);
 }
 
+/* ---- through a map, by many threads ---- */
+
+enum { WRITERS = 6, PIECES = 400, MAPPED = 3 << 20, HOLE = 1 << 20 };
+
+static struct ckpt_sink *shared;
+static uint8_t *bytes;
+static size_t starts[PIECES + 1]; /* of pieces that lie one behind the other, from HOLE on */
+static _Atomic unsigned next_piece;
+
+static void *write_pieces(void *arg)
+{
+	unsigned i;
+
+	(void)arg;
+	while ((i = next_piece++) < PIECES) {
+		struct ckpt_error mine = CKPT_ERROR_INIT;
+		size_t len = starts[i + 1] - starts[i];
+
+		if (ckpt_sink_write(shared, starts[i], bytes + starts[i], len, &mine) < 0)
+			return (void *)1;
+	}
+	return NULL;
+}
+
+static bool run_writers(void)
+{
+	pthread_t threads[WRITERS];
+	bool all = true;
+
+	next_piece = 0;
+	for (unsigned i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, write_pieces, NULL), 0);
+	for (unsigned i = 0; i < WRITERS; i++) {
+		void *failed;
+
+		pthread_join(threads[i], &failed);
+		all &= !failed;
+	}
+	return all;
+}
+
+/* A folder of tmpfs; NULL: there is none. */
+static char *shm_folder(void)
+{
+	static char path[40];
+	struct statfs kind;
+
+	strcpy(path, "/dev/shm/ckpt-sink-XXXXXX");
+	if (statfs("/dev/shm", &kind) < 0 || kind.f_type != TMPFS_MAGIC || !mkdtemp(path))
+		return NULL;
+	return path;
+}
+
+static void make_pieces(void)
+{
+	bytes = calloc(1, MAPPED);
+	srand(1);
+	for (size_t i = 0; i < PIECES; i++)
+		starts[i] = HOLE + (size_t)rand() % (MAPPED - HOLE);
+	starts[0] = HOLE;
+	starts[PIECES] = MAPPED;
+	for (size_t i = 1; i < PIECES; i++) /* in order */
+		for (size_t j = i; j > 1 && starts[j] < starts[j - 1]; j--) {
+			size_t other = starts[j];
+
+			starts[j] = starts[j - 1];
+			starts[j - 1] = other;
+		}
+	for (size_t i = HOLE; i < MAPPED; i++)
+		bytes[i] = (uint8_t)rand();
+}
+
+/* Pages that two pieces share, a part that nobody writes, and each call that fails. */
+static void many_threads_write_through_a_map(void **state)
+{
+	char *shm = shm_folder(), *path;
+	struct ckpt_buf want = { 0 };
+	struct fault fault = { .op = CKPT_IO_WRITE, .code = ENOSPC, .at = 17 };
+	struct stat st;
+
+	(void)state;
+	if (!shm)
+		skip();
+	make_pieces();
+	ckpt_buf_add(&want, bytes, MAPPED);
+	path = unit_path(shm, "out");
+	ckpt_sink_map_processors = 1;
+	for (unsigned round = 0; round < 20; round++) {
+		int code = round % 3 == 1 ? ENOSPC : EINTR;
+
+		fault = (struct fault){ .op = CKPT_IO_WRITE, .code = code, .at = round % 3 ? 17 : 0 };
+		assert_int_equal(ckpt_sink_open(path, MAPPED, 0, CKPT_SINK_THREADS | CKPT_SINK_REPLACE, 0666, &shared, &err), 0);
+		ckpt_io_set_hook(inject, &fault);
+		assert_int_equal(run_writers(), round % 3 != 1);
+		ckpt_io_set_hook(NULL, NULL);
+		if (round % 3 == 1) {
+			ckpt_sink_discard(shared);
+			continue;
+		}
+		assert_int_equal(ckpt_sink_commit(shared, &err), 0);
+		assert_file(path, &want);
+		assert_int_equal(stat(path, &st), 0);
+		assert_true((uint64_t)st.st_blocks * 512 <= MAPPED - HOLE + 4096);
+	}
+	assert_int_equal(unit_folder_count(shm), 1);
+	unlink(path);
+	rmdir(shm);
+	free(path);
+	free(bytes);
+	ckpt_buf_clear(&want);
+	ckpt_sink_map_processors = 4;
+}
+
+/* Where there is no page left the error comes before the bytes, which would end the process. */
+static void a_full_tmpfs_is_an_error(void **state)
+{
+	char *place = unit_path(folder, "small"), *path = unit_path(folder, "small/out");
+
+	(void)state;
+	assert_int_equal(mkdir(place, 0777), 0);
+	if (mount("tmpfs", place, "tmpfs", 0, "size=1m") < 0) {
+		puts("no tmpfs can be mounted here");
+		free(place);
+		free(path);
+		return;
+	}
+	make_pieces();
+	ckpt_sink_map_processors = 1;
+	assert_int_equal(ckpt_sink_open(path, MAPPED, 0, CKPT_SINK_THREADS, 0666, &shared, &err), 0);
+	assert_false(run_writers());
+	assert_int_equal(ckpt_sink_write(shared, HOLE, bytes + HOLE, MAPPED - HOLE, &err), CKPT_E_IO);
+	assert_non_null(strstr(unit_text(&err), "No space left on device"));
+	ckpt_sink_discard(shared);
+	ckpt_sink_map_processors = 4;
+	umount(place);
+	free(bytes);
+	free(place);
+	free(path);
+}
+
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 UNIT_SUITE(test_sink)
@@ -517,6 +663,8 @@ UNIT_SUITE(test_sink)
 		WITH_FILE(a_raised_flag_cancels),
 		WITH_FILE(a_sink_that_is_dropped_leaves_nothing),
 		WITH_FILE(a_folder_that_is_not_there_is_named),
+		WITH_FILE(many_threads_write_through_a_map),
+		WITH_FILE(a_full_tmpfs_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
