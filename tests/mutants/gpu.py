@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be broken on the way to a GPU, and who has to notice: for run.py.
+
+(file, what it says, what it says instead, the suites of unit_tests that are run until one fails)
+"""
+
+TRANSPORT = "src/broadcast/transport_gpu.c"
+RING = "src/broadcast/ring.c"
+SLOTS = "src/broadcast/slots.c"
+COMM = "src/gpu/nccl_comm.c"
+CUDA = "src/gpu/cuda.c"
+BOUNDED = "src/gpu/bounded.c"
+
+NCCL = ("test_transport_nccl",)
+COPY = ("test_gpu_copy", "test_transport_nccl")
+CONTEXT = ("test_cuda", "test_gpu_copy", "test_transport_nccl")
+FILES = ("test_broadcast", "test_broadcast_failures", "test_transport_nccl")
+
+MUTANTS = [
+    # the order of what is put into streams
+    (TRANSPORT, "	if (k->chunk.root == g->base.rank)\n		rc = ckpt_cuda_stream_wait(g->cuda, g->across, k->uploaded, err);",
+     "", COPY),
+    (TRANSPORT, "rc = ckpt_cuda_stream_wait(g->cuda, g->down, k->carried, err);", "rc = 0;", NCCL),
+    (TRANSPORT, "is_downloaded(g, k) ? k->downloaded : k->carried, err)", "k->carried, err)", NCCL),
+    (TRANSPORT, "is_downloaded(g, k) ? k->downloaded : k->carried, err)",
+     "is_downloaded(g, k) ? k->downloaded : k->chunk.root == g->base.rank ? k->uploaded : k->carried, err)", NCCL),
+    (TRANSPORT, "		if (rc == 0)\n			rc = g->carrier.ready(g->carrier.self, err);", "		if (rc == 0)\n			rc = 1;", NCCL),
+    (TRANSPORT, "rc = g->carrier.broadcast(g->carrier.self, g->across,", "rc = g->carrier.broadcast(g->carrier.self, g->down,", NCCL),
+    (TRANSPORT, "rc = ckpt_cuda_copy_in(g->cuda, g->across,", "rc = ckpt_cuda_copy_in(g->cuda, g->up,", NCCL),
+    (TRANSPORT, "rc = ckpt_cuda_event_record(g->cuda, k->carried, g->across, err);",
+     "rc = ckpt_cuda_event_record(g->cuda, k->carried, g->up, err);", NCCL),
+    (TRANSPORT, "ckpt_cuda_event_record(g->cuda, k->downloaded, g->down, err)", "ckpt_cuda_event_record(g->cuda, k->downloaded, g->across, err)",
+     NCCL),
+    (TRANSPORT, "	if (chunk->copy_count)\n		memcpy(k->copies", "	if (false)\n		memcpy(k->copies", NCCL),
+    # votes
+    (TRANSPORT, "int rc = wait_until(g, advance_queue, deadline, err);", "int rc = 0;", NCCL),
+    (TRANSPORT, "ckpt_cuda_download_in(g->cuda, g->across, b->host.memory", "ckpt_cuda_download_in(g->cuda, g->down, b->host.memory", NCCL),
+    (TRANSPORT, "return rc < 0 ? rc : wait_until(g, is_counted, deadline, err);", "return rc;", NCCL),
+    (TRANSPORT, "		if (ckpt_now_nsec() > deadline)", "		if (false)", NCCL),
+    (TRANSPORT, "for (size_t done = 0, some; rc == 0 && done < count; done += some)", "for (size_t done = 0, some; rc == 0 && !done; done += some)", NCCL),
+    # the end
+    (TRANSPORT, "	g->given_up = true;", "	(void)g;", NCCL),
+    (TRANSPORT, "	g->carrier.close(g->carrier.self);\n	while", "	while", NCCL),
+    (TRANSPORT, "	clear_buffer(g, &g->ballot);\n	clear_tickets(g);", "	clear_tickets(g);", COPY),
+    # chunks and slots
+    (RING, "wants_chunk(r, r->landed) ? CKPT_SLOT_ARRIVED : CKPT_SLOT_FREE", "CKPT_SLOT_FREE", FILES),
+    (RING, "	if (!is_mine(r, slot->chunk)) {", "	if (true) {", FILES),
+    (RING, "	return (unsigned)(chunk % r->asked);", "	return (unsigned)(chunk % (r->asked - 1));", FILES),
+    (RING, "	if (r->slots.carried - r->landed >= r->asked)", "	if (r->slots.carried - r->landed > r->asked)", FILES),
+    (RING, "		record_failure(r, &r->reading, rc, &err);", "", FILES),
+    (RING, "		record_failure(r, &r->writing, rc, &err);", "", FILES),
+    (RING, "stop = rc == 0 && r->o.vote(r->o.ctx) != 0;", "stop = rc == 0 && r->o.vote(r->o.ctx) != 0 && false;", FILES),
+    (RING, "	if (ckpt_now_nsec() - r->last_nsec < r->o.stall_nsec)", "	if (true)", FILES),
+    (RING, "(struct ckpt_transport_copy){ (size_t)(pos - start),", "(struct ckpt_transport_copy){ 0,", COPY),
+    (RING, "ckpt_slab_address(r->o.slab, p.file, p.off)", "ckpt_slab_address(r->o.slab, p.file, 0)", COPY),
+    (RING, ".nbytes = (size_t)(chunk_end(r, chunk) - chunk * r->o.chunk),", ".nbytes = r->o.chunk,", COPY),
+    (RING, "	return r->o.landing || (r->o.slab && !r->copies) ||", "	return r->o.landing ||", COPY),
+    (SLOTS, "	if (!s->own && chunk - oldest(s) >= s->count)", "	if (!s->own && chunk - oldest(s) > s->count + 1)", ("test_slots", "test_broadcast")),
+    (SLOTS, "unsigned first = s->own && is_mine ? s->count - s->own : 0;", "unsigned first = 0;", ("test_slots",)),
+    (SLOTS, "unsigned end = s->own && !is_mine ? s->count - s->own : s->count;", "unsigned end = s->count;", ("test_slots",)),
+    (SLOTS, "(!found || slot->chunk < found->chunk)", "(!found || slot->chunk > found->chunk)", ("test_slots",)),
+    # NCCL's states
+    (COMM, "	    wait_until(comm, deadline, NULL, NULL) == 1) {", "	    deadline) {", NCCL),
+    (COMM, "	    CALL(comm, NULL, ncclCommFinalize, comm->handle) == 0 &&\n", "", NCCL),
+    (COMM, "	if (comm->handle && !comm->failed &&", "	if (comm->handle &&", NCCL),
+    (COMM, "		(void)CALL(comm, NULL, ncclCommAbort, comm->handle);", "		(void)0;", NCCL),
+    (COMM, "comm->cuda = ckpt_cuda_ref(cuda);", "comm->cuda = cuda;", NCCL),
+    (COMM, " == 0 && ckpt_now_nsec() < deadline) {", " == 0 && deadline) {", NCCL),
+    (COMM, "	comm->failed |= state != 0;", "", NCCL),
+    (COMM, "	comm->failed |= rc <= 0;", "", NCCL),
+    ("src/gpu/nccl_library.h", ".version = 21400 \\", ".version = 21400, .blocking = 1 \\", NCCL),
+    # contexts, devices, memory
+    (CUDA, "	unsigned code = cuda->driver->cuCtxPushCurrent_v2(cuda->context);", "	unsigned code = 0;", CONTEXT),
+    (CUDA, "cuda->driver->cuDeviceGet(&cuda->device, (int)cuda->ordinal)", "cuda->driver->cuDeviceGet(&cuda->device, 0)", CONTEXT),
+    (CUDA, "cuDevicePrimaryCtxRetain(&cuda->context, cuda->device)", "cuDevicePrimaryCtxRetain(&cuda->context, 0)", CONTEXT),
+    (CUDA, "	if (!cuda || atomic_fetch_sub(&cuda->users, 1) > 1)", "	if (!cuda)", CONTEXT),
+    (CUDA, "	int rc = ckpt_cuda_upload_in(cuda, cuda->copies, to, from, nbytes, err);\n\n	return rc < 0 ? rc : CALL(cuda, err, cuStreamSynchronize, cuda->copies);",
+     "	return ckpt_cuda_upload_in(cuda, cuda->copies, to, from, nbytes, err);", CONTEXT),
+    (CUDA, "		(void)CALL(cuda, NULL, cuMemHostUnregister, host.memory);", "", COPY),
+    (CUDA, "	*out = (struct ckpt_cuda_host){ NULL, false };\n	rc", "	*out = (struct ckpt_cuda_host){ NULL, true };\n	rc", COPY),
+    (CUDA, "	ckpt_cuda_stream_free(cuda, cuda->copies);\n", "", CONTEXT),
+    (CUDA, "code == CKPT_CU_NOT_READY ? 0 : code", "0", CONTEXT),
+    # what may not come back
+    (BOUNDED, "	c->given_up = !done;", "	c->given_up = false;", NCCL),
+    (BOUNDED, "	while (!c->done && rc == 0)", "	while (!c->done)", NCCL),
+    (BOUNDED, "	if (!done)\n		atomic_fetch_add(&abandoned, 1);", "", NCCL),
+    ("src/broadcast/open_transport.c", "	t->ops->abort(t);\n	ckpt_gpu_run_bounded", "	ckpt_gpu_run_bounded", ("test_meet", "test_transport_nccl", "test_nccl")),
+]
