@@ -5,6 +5,8 @@
 #include "gpu/cuda.h"
 
 struct CUctx_st;
+struct CUmod_st;
+struct CUfunc_st;
 
 /*
  * What is taken from libcuda.so.1: symbols as cuda.h of CUDA 11 to 13 has them behind its macros
@@ -42,7 +44,14 @@ struct CUctx_st;
 	X(cuEventCreate, struct CUevent_st **event, unsigned flags) \
 	X(cuEventDestroy_v2, struct CUevent_st *event) \
 	X(cuEventRecord, struct CUevent_st *event, struct CUstream_st *stream) \
-	X(cuEventQuery, struct CUevent_st *event)
+	X(cuEventQuery, struct CUevent_st *event) \
+	X(cuModuleLoadData, struct CUmod_st **module, const void *image) \
+	X(cuModuleUnload, struct CUmod_st *module) \
+	X(cuModuleGetFunction, struct CUfunc_st **function, struct CUmod_st *module, \
+	  const char *name) \
+	X(cuLaunchKernel, struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, \
+	  unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, \
+	  unsigned shared_nbytes, struct CUstream_st *stream, void **arguments, void **extra)
 
 /* A CUuuid. */
 struct ckpt_cuda_uuid {

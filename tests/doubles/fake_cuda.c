@@ -2,6 +2,7 @@
 /* A double that drives paths of our code and proves nothing about CUDA: see fake_cuda.h. */
 #include "fake_cuda.h"
 
+#include "crc_on_host.h"
 #include "fault_spec.h"
 #include "gpu/cuda_driver.h"
 
@@ -24,7 +25,9 @@ enum {
 	NOT_INITIALIZED = 3,
 	INVALID_DEVICE = 101,
 	INVALID_CONTEXT = 201,
+	INVALID_PTX = 218,
 	INVALID_HANDLE = 400,
+	NOT_FOUND = 500,
 	ALREADY_REGISTERED = 712,
 	MOST_STREAMS = 256,
 	MOST_GPUS = 8,
@@ -42,6 +45,16 @@ struct CUevent_st {
 	unsigned long recorded, done;
 };
 
+struct CUfunc_st {
+	struct CUmod_st *module;
+};
+
+struct CUmod_st {
+	struct CUmod_st *next;
+	struct CUctx_st *context;
+	struct CUfunc_st function;
+};
+
 /* One thing in a stream: whatever of it is set. */
 struct op {
 	struct op *next;
@@ -52,6 +65,8 @@ struct op {
 	void *arg;
 	struct CUevent_st *waits, *records;
 	unsigned long seq;
+	struct CUmod_st *module; /* a kernel */
+	struct crc_launch *launch;
 };
 
 struct CUstream_st {
@@ -76,6 +91,7 @@ static uint32_t seed;
 static struct CUctx_st contexts[MOST_GPUS];
 static struct block *blocks;
 static struct CUevent_st *events;
+static struct CUmod_st *modules;
 static struct CUstream_st *streams[MOST_STREAMS];
 static unsigned long long next_address = 1ULL << 45; /* where no memory of ours is */
 static _Thread_local struct CUctx_st *stack[MOST_DEPTH];
@@ -122,11 +138,16 @@ static bool run_first(struct CUstream_st *s)
 		return false;
 	if (op->nbytes)
 		memmove(op->to, op->from, op->nbytes);
+	if (op->launch) {
+		crc_run_on_host(op->launch);
+		op->launch->partials[0] ^= number_from("FAKE_CUDA_MISCOUNT", 0);
+	}
 	if (op->records && is_event(op->records))
 		op->records->done = op->seq;
 	s->first = op->next;
 	if (!s->first)
 		s->last = &s->first;
+	free(op->launch);
 	free(op->arg);
 	free(op);
 	return true;
@@ -173,7 +194,7 @@ static struct CUctx_st *current(void)
 static bool is_foreign(const struct CUctx_st *context)
 {
 	if (context != current())
-		complain("a stream, event or memory of another context");
+		complain("a stream, event, module or memory of another context");
 	return context != current();
 }
 
@@ -324,6 +345,8 @@ static bool has_objects(const struct CUctx_st *context)
 		any |= b->context == context;
 	for (const struct CUevent_st *e = events; e; e = e->next)
 		any |= e->context == context;
+	for (const struct CUmod_st *m = modules; m; m = m->next)
+		any |= m->context == context;
 	for (unsigned i = 0; i < MOST_STREAMS; i++)
 		any |= streams[i] && streams[i]->context == context;
 	return any;
@@ -338,7 +361,7 @@ unsigned cuDevicePrimaryCtxRelease_v2(int device)
 	else
 		contexts[device].refs--;
 	if (contexts[device].refs == 0 && has_objects(&contexts[device]))
-		complain("a context goes that still has streams, events or memory");
+		complain("a context goes that still has streams, events, modules or memory");
 	return end(code);
 }
 
@@ -387,6 +410,13 @@ static struct block *add_block(size_t nbytes)
 	return b;
 }
 
+static bool has(const struct block *b, const void *memory)
+{
+	const uint8_t *at = memory;
+
+	return at >= b->memory && at < b->memory + b->nbytes;
+}
+
 /* Whether something in a stream still reads or writes it, behind all that can be done now. */
 static bool is_in_use(const struct block *b)
 {
@@ -394,10 +424,12 @@ static bool is_in_use(const struct block *b)
 		;
 	for (unsigned i = 0; i < MOST_STREAMS; i++)
 		for (struct op *op = streams[i] ? streams[i]->first : NULL; op; op = op->next) {
-			const uint8_t *to = op->to, *from = op->from;
+			const struct crc_launch *l = op->launch;
 
-			if (op->nbytes && ((to >= b->memory && to < b->memory + b->nbytes) ||
-					   (from >= b->memory && from < b->memory + b->nbytes)))
+			if (op->nbytes && (has(b, op->to) || has(b, op->from)))
+				return true;
+			if (l && ((l->nbytes && has(b, l->from)) || has(b, l->constants) ||
+				  has(b, l->partials)))
 				return true;
 		}
 	return false;
@@ -674,6 +706,114 @@ unsigned cuEventQuery(struct CUevent_st *event)
 	return end(code);
 }
 
+/* ---- the kernel of gpu/crc_kernel.h ---- */
+
+unsigned cuModuleLoadData(struct CUmod_st **module, const void *image)
+{
+	unsigned code = begin_in_context("cuModuleLoadData");
+
+	if (!code && (strncmp(image, ".version ", 9) != 0 || !strstr(image, ".entry ckpt_crc(")))
+		code = INVALID_PTX;
+	if (!code) {
+		*module = calloc(1, sizeof(**module));
+		**module = (struct CUmod_st){ modules, current(), { *module } };
+		modules = *module;
+	}
+	return end(code);
+}
+
+static bool is_module(const struct CUmod_st *module)
+{
+	const struct CUmod_st *m = modules;
+
+	while (m && m != module)
+		m = m->next;
+	return m != NULL;
+}
+
+unsigned cuModuleUnload(struct CUmod_st *module)
+{
+	unsigned code = begin_in_context("cuModuleUnload");
+	struct CUmod_st **at = &modules;
+
+	while (*at && *at != module)
+		at = &(*at)->next;
+	if (!*at) {
+		complain("no such module to unload");
+		return end(INVALID_HANDLE);
+	}
+	is_foreign(module->context);
+	while (step())
+		;
+	for (unsigned i = 0; i < MOST_STREAMS; i++)
+		for (struct op *op = streams[i] ? streams[i]->first : NULL; op; op = op->next)
+			if (op->module == module)
+				complain("a module is unloaded whose kernel is still to run");
+	*at = module->next;
+	free(module);
+	return end(code);
+}
+
+unsigned cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *module, const char *name)
+{
+	unsigned code = begin_in_context("cuModuleGetFunction");
+
+	if (!code && !is_module(module))
+		code = INVALID_HANDLE;
+	if (!code && is_foreign(module->context))
+		code = INVALID_CONTEXT;
+	if (!code && strcmp(name, "ckpt_crc") != 0)
+		code = NOT_FOUND;
+	if (!code)
+		*function = &module->function;
+	return end(code);
+}
+
+/* What the kernel's arguments are: addresses of the GPU. */
+static struct crc_launch *make_launch(uint32_t grid, uint32_t threads, void *const *arguments)
+{
+	const unsigned long long *from = arguments[0], *nbytes = arguments[1], *constants = arguments[2],
+				 *partials = arguments[3];
+	size_t words = CRC_PRODUCTS + (size_t)grid * threads * CRC_WORDS;
+	struct crc_launch l = { grid,
+				threads,
+				*nbytes ? find_memory(*from, *nbytes) : (void *)(*from % CRC_VECTOR + CRC_VECTOR),
+				*nbytes,
+				find_memory(*constants, words * sizeof(uint32_t)),
+				find_memory(*partials, grid * sizeof(uint32_t)) };
+	struct crc_launch *out;
+
+	if (!l.from || !l.constants || !l.partials)
+		return NULL;
+	out = malloc(sizeof(*out));
+	*out = l;
+	return out;
+}
+
+unsigned cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+			unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_nbytes,
+			struct CUstream_st *stream, void **arguments, void **extra)
+{
+	unsigned code = begin_in_context("cuLaunchKernel");
+	struct CUmod_st *module = function ? function->module : NULL;
+	struct crc_launch *launch = NULL;
+
+	if (!code && (!is_module(module) || !is_stream(stream)))
+		code = INVALID_HANDLE;
+	if (!code && (is_foreign(module->context) || is_foreign(stream->context)))
+		code = INVALID_CONTEXT;
+	if (!code && (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_x > CRC_MOST_THREADS ||
+		      block_y != 1 || block_z != 1 || shared_nbytes || extra))
+		code = INVALID_VALUE;
+	if (!code)
+		launch = make_launch(grid_x, block_x, arguments);
+	if (!code && !launch)
+		code = INVALID_VALUE;
+	if (!code)
+		code = put(stream, (struct op){ .module = module, .launch = launch });
+	return end(code);
+}
+
 void fake_cuda_poll_in(struct CUstream_st *stream, bool (*poll)(void *), void *arg)
 {
 	pthread_mutex_lock(&lock);
@@ -708,6 +848,8 @@ unsigned fake_cuda_live(void)
 	for (struct block *b = blocks; b; b = b->next)
 		n++;
 	for (struct CUevent_st *e = events; e; e = e->next)
+		n++;
+	for (struct CUmod_st *m = modules; m; m = m->next)
 		n++;
 	for (unsigned i = 0; i < MOST_STREAMS; i++)
 		n += streams[i] != NULL;

@@ -11,8 +11,11 @@
  *
  * What is put into a stream is done later, in steps that are chosen at random ($FAKE_CUDA_SEED) among all streams
  * whenever something is asked: a wait that is missing shows as wrong bytes. Addresses are no pointers; those that were
- * freed, or were never given, are refused, as are calls without a context. Streams, events and memory are of the context
- * that was current when they were made: with another one they are refused, and no context goes before they do.
+ * freed, or were never given, are refused, as are calls without a context. Streams, events, modules and memory are of the
+ * context that was current when they were made: with another one they are refused, and no context goes before they do.
+ *
+ * The only kernel that there is, is the one of gpu/crc_kernel.h. It runs on the host as it is written there, when its
+ * turn comes in the stream.
  *
  * FAKE_CUDA_FAIL=NAME:CODE:NTH   see fault_spec.h; what releases does so all the same, and "*" is all but
  *                                cuCtxPushCurrent_v2
@@ -21,6 +24,7 @@
  * FAKE_CUDA_SLICES=1             so many of them are slices (MIG) of one GPU
  * FAKE_CUDA_GPUS=1, FAKE_CUDA_VERSION=12040
  * FAKE_CUDA_SHOW=NAME            cuInit prints the variable NAME to standard error
+ * FAKE_CUDA_MISCOUNT=1           what a kernel finds is wrong, by this bit
  * FAKE_CUDA_STRICT=1             a wrong call, or something not released at the end, ends the process by abort()
  */
 struct CUstream_st;

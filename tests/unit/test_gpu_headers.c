@@ -111,7 +111,11 @@ static int check_symbols(void)
 	       MAPS(cuStreamWaitEvent, "cuStreamWaitEvent") + MAPS(cuEventCreate, "cuEventCreate") +
 	       MAPS(cuEventDestroy, "cuEventDestroy_v2") + MAPS(cuEventRecord, "cuEventRecord") +
 	       MAPS(cuEventQuery, "cuEventQuery") +
-	       MAPS(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
+	       MAPS(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain") +
+	       MAPS(cuModuleLoadData, "cuModuleLoadData") +
+	       MAPS(cuModuleUnload, "cuModuleUnload") +
+	       MAPS(cuModuleGetFunction, "cuModuleGetFunction") +
+	       MAPS(cuLaunchKernel, "cuLaunchKernel");
 }
 
 UNIT_SUITE(test_gpu_headers)
