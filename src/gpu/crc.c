@@ -37,7 +37,7 @@ struct ckpt_cuda_crc {
 	struct CUmod_st *module;
 	struct CUfunc_st *function;
 	ckpt_cuda_address constants, partials; /* one word for each block of each slot */
-	uint32_t *found;		       /* page-locked: PARTIALS, as they arrive */
+	struct ckpt_cuda_host found;	       /* PARTIALS, as they arrive */
 	struct slot *slots;
 	uint32_t blocks, slot_count;
 };
@@ -140,7 +140,7 @@ static int fetch(struct ckpt_cuda_crc *crc, ckpt_cuda_stream stream, uint32_t sl
 {
 	size_t first = (size_t)slot * crc->blocks;
 
-	return ckpt_cuda_download_in(crc->cuda, stream, crc->found + first,
+	return ckpt_cuda_download_in(crc->cuda, stream, (uint32_t *)crc->found.memory + first,
 				     crc->partials + first * sizeof(uint32_t),
 				     crc->blocks * sizeof(uint32_t), err);
 }
@@ -171,11 +171,12 @@ int ckpt_cuda_crc_in(struct ckpt_cuda_crc *crc, ckpt_cuda_stream stream, ckpt_cu
 
 uint32_t ckpt_cuda_crc_get(const struct ckpt_cuda_crc *crc, uint32_t slot)
 {
+	const uint32_t *found = crc->found.memory;
 	uint32_t sum = 0;
 
 	assert(slot < crc->slot_count);
 	for (uint32_t i = 0; i < crc->blocks; i++)
-		sum ^= crc->found[(size_t)slot * crc->blocks + i];
+		sum ^= found[(size_t)slot * crc->blocks + i];
 	return multiply(sum, crc->slots[slot].factor) ^ crc->slots[slot].addend;
 }
 
@@ -230,7 +231,6 @@ static int try_out(struct ckpt_cuda_crc *crc, const uint32_t *constants, struct 
 static int allocate(struct ckpt_cuda_crc *crc, struct ckpt_error *err)
 {
 	size_t nbytes = (size_t)crc->slot_count * crc->blocks * sizeof(uint32_t);
-	void *found = NULL;
 	int rc;
 
 	crc->slots = calloc(crc->slot_count, sizeof(*crc->slots));
@@ -241,8 +241,7 @@ static int allocate(struct ckpt_cuda_crc *crc, struct ckpt_error *err)
 	if (rc == 0)
 		rc = ckpt_cuda_alloc(crc->cuda, nbytes, &crc->partials, err);
 	if (rc == 0)
-		rc = ckpt_cuda_alloc_host(crc->cuda, nbytes, &found, err);
-	crc->found = found;
+		rc = ckpt_cuda_alloc_host(crc->cuda, nbytes, &crc->found, err);
 	return rc;
 }
 

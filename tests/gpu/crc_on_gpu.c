@@ -310,9 +310,11 @@ static double measure_uploads(struct ckpt_cuda_crc *crc, const uint8_t *from, ui
 static void measure_beside_uploads(void)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_cuda_host host;
 	void *from;
 
-	must(ckpt_cuda_alloc_host(cuda, 16 * MIB, &from, &err), &err);
+	must(ckpt_cuda_alloc_host(cuda, 16 * MIB, &host, &err), &err);
+	from = host.memory;
 	for (uint64_t i = 0; i < 2 * MIB; i++)
 		((uint64_t *)from)[i] = next_random();
 	printf("\nGB/s of 4 GiB from page-locked memory to the GPU, alone and with the sum of each chunk\n"
@@ -329,7 +331,7 @@ static void measure_beside_uploads(void)
 		}
 	}
 	putchar('\n');
-	ckpt_cuda_free_host(cuda, from);
+	ckpt_cuda_free_host(cuda, host);
 }
 
 int main(int argc, char **argv)
