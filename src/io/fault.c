@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The system calls that touch files, each behind the hook of tests, and told to their log.
+ *
+ * What must stay true: nothing else in the library makes these calls, else no test can make them fail.
+ */
 #include "io/fault.h"
 
 #include <errno.h>
