@@ -52,6 +52,7 @@ struct ckpt_ring {
 	uint32_t *crcs;	      /* by piece; NULL: none wanted */
 	struct ckpt_transport_copy
 		*copies; /* of the chunk that is begun; NULL: the transport makes none */
+	bool gpu_sums;	 /* the transport sums what it has copied, see is_summed() */
 
 	pthread_mutex_t lock;	  /* for all that follows */
 	pthread_cond_t has_work;  /* for a thread */
@@ -186,12 +187,12 @@ static void read_chunk(struct ckpt_ring *r, const struct ckpt_slot *slot)
  * What this rank read itself was looked at then: on its way through the transport it must not have
  * changed.
  */
-static int record_crc(struct ckpt_ring *r, const struct ckpt_slot *slot, uint64_t piece,
-		      uint32_t crc, struct ckpt_error *err)
+static int record_crc(struct ckpt_ring *r, uint64_t chunk, uint64_t piece, uint32_t crc,
+		      struct ckpt_error *err)
 {
 	if (!r->crcs)
 		return 0;
-	if (!is_mine(r, slot->chunk)) {
+	if (!is_mine(r, chunk)) {
 		r->crcs[piece] = crc;
 		return 0;
 	}
@@ -216,7 +217,7 @@ static void write_chunk(struct ckpt_ring *r, const struct ckpt_slot *slot)
 
 		rc = write_piece(r, &p, slot->memory + (pos - start), &crc, &err);
 		if (rc == 0)
-			rc = record_crc(r, slot, piece++, crc, &err);
+			rc = record_crc(r, slot->chunk, piece++, crc, &err);
 		pos += p.len;
 	}
 	if (rc < 0)
@@ -363,6 +364,26 @@ static int make_slots(struct ckpt_ring *r, struct ckpt_error *err)
 	return rc;
 }
 
+/*
+ * A process alone knows what it read. It takes some time to load what sums, and nothing more can
+ * be found by it than what the bus to the GPU looks at itself.
+ */
+static int prepare_sums(struct ckpt_ring *r, struct ckpt_error *err)
+{
+	struct ckpt_transport *t = r->o.transport;
+	struct ckpt_error why = CKPT_ERROR_INIT;
+	int rc;
+
+	if (!r->copies || !r->crcs || t->size == 1 || !t->ops->prepare_sums)
+		return 0;
+	rc = t->ops->prepare_sums(t, &why);
+	r->gpu_sums = rc == 0;
+	if (rc == 0 || rc == CKPT_E_UNSUPPORTED)
+		return 0;
+	*err = why;
+	return rc;
+}
+
 int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **out,
 		  struct ckpt_error *err)
 {
@@ -385,6 +406,8 @@ int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **ou
 		rc = make_tables(r, err);
 	if (rc == 0)
 		rc = make_slots(r, err);
+	if (rc == 0)
+		rc = prepare_sums(r, err);
 	if (rc == 0)
 		rc = start_threads(r, err);
 	if (rc < 0)
@@ -427,13 +450,36 @@ void ckpt_ring_free(struct ckpt_ring *r)
 
 /* ---- carrying ---- */
 
+/* By the GPU, where the bytes stay. Many small pieces are sooner summed by the host. */
+static bool is_summed(const struct ckpt_ring *r, uint64_t chunk)
+{
+	return r->gpu_sums && r->first_piece[chunk + 1] - r->first_piece[chunk] <= CKPT_MOST_SUMS;
+}
+
 /*
  * Does this rank look at CHUNK when it came, or write it? What it read itself was summed then, and
  * is summed again on its way to a file only.
  */
 static bool wants_chunk(const struct ckpt_ring *r, uint64_t chunk)
 {
-	return r->o.landing || (r->o.slab && !r->copies) || (r->crcs && !is_mine(r, chunk));
+	return r->o.landing || (r->o.slab && !r->copies) ||
+	       (r->crcs && !is_mine(r, chunk) && !is_summed(r, chunk));
+}
+
+/* What the GPU says of the pieces of CHUNK, which the transport has brought. */
+static void take_sums(struct ckpt_ring *r, uint64_t chunk)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint64_t first = r->first_piece[chunk];
+
+	for (uint64_t i = first; i < r->first_piece[chunk + 1]; i++) {
+		int rc = record_crc(r, chunk, i,
+				    r->o.transport->ops->sum(r->o.transport, ticket_of(r, chunk), i - first),
+				    &err);
+
+		if (rc < 0)
+			record_failure(r, &r->writing, rc, &err);
+	}
 }
 
 static bool is_flying(const struct ckpt_ring *r)
@@ -451,6 +497,8 @@ static int poll_transport(struct ckpt_ring *r, struct ckpt_error *err)
 	done = r->o.transport->ops->test(r->o.transport, ticket_of(r, r->landed), err);
 	if (done <= 0)
 		return done;
+	if (is_summed(r, r->landed))
+		take_sums(r, r->landed);
 	pthread_mutex_lock(&r->lock);
 	set_state(r, ckpt_slots_first(&r->slots, CKPT_SLOT_FLYING),
 		  wants_chunk(r, r->landed) ? CKPT_SLOT_ARRIVED : CKPT_SLOT_FREE);
@@ -588,6 +636,7 @@ static int begin_chunk(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *e
 		.copies = r->copies,
 		.copy_count = r->copies ? list_copies(r, chunk) : 0,
 		.not_in_buffer = !wants_chunk(r, chunk),
+		.sums = is_summed(r, chunk),
 	};
 	return t->ops->begin(t, &carried, ticket_of(r, chunk), err);
 }

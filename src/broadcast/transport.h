@@ -14,7 +14,10 @@
  */
 struct ckpt_transport;
 
-enum { CKPT_MOST_FLYING = 16 }; /* broadcasts that were begun and are not done */
+enum {
+	CKPT_MOST_FLYING = 16, /* broadcasts that were begun and are not done */
+	CKPT_MOST_SUMS = 8,    /* checksums that a transport makes of one chunk */
+};
 
 /* A part of a chunk that must also be in the GPU's memory, at an address of CUDA. */
 struct ckpt_transport_copy {
@@ -35,6 +38,7 @@ struct ckpt_transport_chunk {
 	const struct ckpt_transport_copy *copies;
 	size_t copy_count;
 	bool not_in_buffer; /* this rank does not read BUFFER afterwards */
+	bool sums; /* sum() is asked afterwards: what prepare_sums() allowed, for up to CKPT_MOST_SUMS copies */
 };
 
 struct ckpt_transport_ops {
@@ -54,6 +58,15 @@ struct ckpt_transport_ops {
 
 	/* 1: it is done, 0: not yet. Never waits. */
 	int (*test)(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err);
+
+	/*
+	 * For transports that are on the GPU, else NULL. From now on chunks may ask for checksums of
+	 * their copies, of the bytes where they are to stay; CKPT_E_UNSUPPORTED: this GPU makes
+	 * none. To be called when nothing is on its way. The CRC-32 of COPY, once test() has said that the chunk of
+	 * TICKET is done, and before the next one gets the ticket.
+	 */
+	int (*prepare_sums)(struct ckpt_transport *t, struct ckpt_error *err);
+	uint32_t (*sum)(struct ckpt_transport *t, unsigned ticket, size_t copy);
 
 	/*
 	 * Replace each of the COUNT numbers by the maximum of all ranks. CKPT_E_PEER after

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "gpu/bounded.h"
+#include "gpu/crc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -64,6 +65,7 @@ struct gpu {
 	uint64_t queue_first, queue_end;
 	uint64_t looked_nsec;
 	struct gpu_buffer ballot;
+	struct ckpt_cuda_crc *crc; /* owned; NULL: no chunk asks for sums */
 	ckpt_cuda_event counted;
 	bool given_up; /* abort() was called */
 };
@@ -125,6 +127,11 @@ static bool is_downloaded(const struct gpu *g, const struct ticket *k)
 	return k->chunk.root != g->base.rank && !k->chunk.not_in_buffer;
 }
 
+static unsigned sum_slot(const struct gpu *g, const struct ticket *k, size_t copy)
+{
+	return (unsigned)(k - g->tickets) * CKPT_MOST_SUMS + (unsigned)copy;
+}
+
 static int keep_chunk(struct ticket *k, const struct ckpt_transport_chunk *chunk,
 		      struct ckpt_error *err)
 {
@@ -176,12 +183,15 @@ static int queue_copies(struct gpu *g, struct ticket *k, struct ckpt_error *err)
 	if (rc == 0)
 		rc = ckpt_cuda_event_record(g->cuda, k->carried, g->across, err);
 	k->stage = FLYING;
-	if (rc < 0 || !is_downloaded(g, k))
+	if (rc < 0 || !(is_downloaded(g, k) || k->chunk.sums))
 		return rc;
 	rc = ckpt_cuda_stream_wait(g->cuda, g->down, k->carried, err);
-	if (rc == 0)
+	if (rc == 0 && is_downloaded(g, k))
 		rc = ckpt_cuda_download_in(g->cuda, g->down, k->chunk.buffer, k->address,
 					   k->chunk.nbytes, err);
+	for (size_t i = 0; rc == 0 && k->chunk.sums && i < k->chunk.copy_count; i++)
+		rc = ckpt_cuda_crc_in(g->crc, g->down, k->copies[i].to, k->copies[i].nbytes,
+				      sum_slot(g, k, i), err);
 	return rc < 0 ? rc : ckpt_cuda_event_record(g->cuda, k->downloaded, g->down, err);
 }
 
@@ -213,6 +223,7 @@ static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *ch
 	int rc;
 
 	assert(ticket < CKPT_MOST_FLYING && k->stage == IDLE);
+	assert(!chunk->sums || (g->crc && chunk->copy_count <= CKPT_MOST_SUMS));
 	k->address = find_buffer(g, chunk->buffer)->address;
 	rc = keep_chunk(k, chunk, err);
 	if (rc == 0)
@@ -248,10 +259,27 @@ static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *er
 
 	if (rc < 0 || k->stage != FLYING)
 		return rc < 0 ? rc : check_carrier(g, err);
-	rc = ckpt_cuda_event_done(g->cuda, is_downloaded(g, k) ? k->downloaded : k->carried, err);
+	rc = ckpt_cuda_event_done(
+		g->cuda, is_downloaded(g, k) || k->chunk.sums ? k->downloaded : k->carried, err);
 	if (rc == 1)
 		k->stage = IDLE;
 	return rc == 0 ? check_carrier(g, err) : rc;
+}
+
+static int prepare_sums(struct ckpt_transport *t, struct ckpt_error *err)
+{
+	struct gpu *g = (struct gpu *)t;
+
+	return g->crc ? 0
+		      : ckpt_cuda_crc_new(g->cuda, CKPT_CUDA_CRC_BLOCKS,
+					  CKPT_MOST_FLYING * CKPT_MOST_SUMS, &g->crc, err);
+}
+
+static uint32_t sum(struct ckpt_transport *t, unsigned ticket, size_t copy)
+{
+	const struct gpu *g = (struct gpu *)t;
+
+	return ckpt_cuda_crc_get(g->crc, sum_slot(g, &g->tickets[ticket], copy));
 }
 
 /* ---- votes ---- */
@@ -356,6 +384,7 @@ static void close_gpu(struct ckpt_transport *t)
 		free(b);
 	}
 	clear_buffer(g, &g->ballot);
+	ckpt_cuda_crc_free(g->crc);
 	clear_tickets(g);
 	ckpt_cuda_event_free(g->cuda, g->counted);
 	ckpt_cuda_stream_free(g->cuda, g->up);
@@ -420,6 +449,8 @@ int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size
 		.release = release,
 		.begin = begin,
 		.test = test,
+		.prepare_sums = prepare_sums,
+		.sum = sum,
 		.vote = vote,
 		.abort = abort_carrier,
 		.close = close_gpu,

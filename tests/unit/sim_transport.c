@@ -180,7 +180,15 @@ static void close_rank(struct ckpt_transport *t)
 struct ckpt_transport *sim_open(struct sim *sim, uint32_t rank)
 {
 	static const struct ckpt_transport_ops ops = {
-		"sim", false, alloc, release, begin, test, vote, let_go, close_rank, find_silent
+		.name = "sim",
+		.alloc = alloc,
+		.release = release,
+		.begin = begin,
+		.test = test,
+		.vote = vote,
+		.abort = let_go,
+		.close = close_rank,
+		.find_silent = find_silent,
 	};
 	struct sim_rank *r = calloc(1, sizeof(*r));
 

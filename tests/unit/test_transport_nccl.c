@@ -11,9 +11,11 @@
 #include <ckpt/gpu.h>
 
 #include <inttypes.h>
+#include <libdeflate.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The transport over doubles of CUDA and NCCL: the order of what it puts into streams, and what becomes of errors. */
@@ -79,23 +81,49 @@ static int open_rank(struct rank *r, struct ckpt_cuda **cuda, struct ckpt_transp
 	return rc;
 }
 
+/* Of a source of MANY files, file I is so many bytes from that place of DATA on; MANY is 0: all of them in one. */
+enum { MOST_FILES = 60 };
+static size_t many;
+
+static size_t size_of(size_t i)
+{
+	return many ? i * 30011 % 90000 : SIZE;
+}
+
 static void check_gpu(struct ckpt_gpu_copy *copy)
 {
 	struct ckpt_gpu_file file = CKPT_GPU_FILE_INIT;
 	uint8_t *back = malloc(SIZE);
 
-	assert_int_equal(ckpt_gpu_file_get(copy, 0, &file), 0);
-	assert_int_equal(file.nbytes, SIZE);
-	assert_int_equal(ckpt_gpu_read(copy, file.address, back, SIZE, NULL), 0);
-	assert_memory_equal(back, data, SIZE);
+	for (size_t i = 0; i < (many ? many : 1); i++) {
+		assert_int_equal(ckpt_gpu_file_get(copy, (uint32_t)i, &file), 0);
+		assert_int_equal(file.nbytes, size_of(i));
+		assert_int_equal(ckpt_gpu_read(copy, file.address, back, size_of(i), NULL), 0);
+		assert_memory_equal(back, data + i, size_of(i));
+	}
 	ckpt_gpu_release(copy);
 	free(back);
+}
+
+/* What to carry: SOURCE, or the many. Returns how many; the caller frees what is in OUT. */
+static size_t list_sources(char *out[MOST_FILES])
+{
+	char name[40];
+
+	if (!many)
+		out[0] = strdup(source);
+	for (size_t i = 0; i < many; i++) {
+		snprintf(name, sizeof(name), "many/%03zu", i);
+		out[i] = unit_path(folder, name);
+	}
+	return many ? many : 1;
 }
 
 static void *run_rank(void *arg)
 {
 	struct rank *r = arg;
-	const char *const sources[] = { source };
+	char *sources[MOST_FILES];
+	size_t count = list_sources(sources);
 	struct ckpt_transport *transport;
 	struct ckpt_session session;
 	struct ckpt_cuda *cuda = NULL;
@@ -103,7 +131,7 @@ static void *run_rank(void *arg)
 	r->report = (struct ckpt_broadcast_report)CKPT_BROADCAST_REPORT_INIT;
 	r->rc = open_rank(r, &cuda, &transport);
 	if (r->rc == 0) {
-		assert_int_equal(ckpt_session_init(&session, sources, 1, wish, r->options), 0);
+		assert_int_equal(ckpt_session_init(&session, (const char *const *)sources, count, wish, r->options), 0);
 		session.world = (struct ckpt_world){
 			.rank = r->rank, .size = r->size, .local_rank = r->rank, .launcher = "test"
 		};
@@ -114,6 +142,8 @@ static void *run_rank(void *arg)
 	if (r->report.gpu)
 		check_gpu(r->report.gpu);
 	ckpt_cuda_close(cuda);
+	for (size_t i = 0; i < count; i++)
+		free(sources[i]);
 	return NULL;
 }
 
@@ -235,9 +265,60 @@ static void bytes_may_stay_on_the_gpu(void **state)
 			for (uint32_t r = 0; r < n; r++) {
 				assert_int_equal(ranks[r].rc, 0);
 				assert_non_null(ranks[r].report.gpu);
+				assert_int_equal(ranks[r].report.has_crc, i % 2 == 0);
+				if (i % 2 == 0)
+					assert_int_equal(ranks[r].report.crc32, libdeflate_crc32(0, data, SIZE));
 			}
 			check_nothing_is_left();
 		}
+}
+
+/* Where the driver does not load the kernel the host sums what comes back. */
+static void a_gpu_that_makes_no_sums_carries_all_the_same(void **state)
+{
+	struct ckpt_broadcast_options o = options_for_tests();
+
+	(void)state;
+	o.flags = CKPT_BROADCAST_TO_GPU;
+	setenv("FAKE_CUDA_FAIL", "cuModuleLoadData:218", 1);
+	broadcast(2, &o, 20);
+	unsetenv("FAKE_CUDA_FAIL");
+	for (uint32_t r = 0; r < 2; r++) {
+		assert_int_equal(ranks[r].rc, 0);
+		assert_int_equal(ranks[r].report.crc32, libdeflate_crc32(0, data, SIZE));
+	}
+	check_nothing_is_left();
+}
+
+/* Chunks of many pieces are summed by the host, those of few by the GPU. */
+static void many_small_files_stay_on_the_gpu(void **state)
+{
+	struct ckpt_broadcast_options o = options_for_tests();
+	char *paths[MOST_FILES], *below = unit_path(folder, "many");
+
+	(void)state;
+	assert_int_equal(mkdir(below, 0777), 0);
+	many = MOST_FILES;
+	list_sources(paths);
+	for (size_t i = 0; i < many; i++) {
+		unit_write_file(paths[i], data + i, size_of(i));
+		free(paths[i]);
+	}
+	o.flags = CKPT_BROADCAST_TO_GPU;
+	for (unsigned i = 0; i < 8; i++) {
+		o.chunk = 1u << (16 + i % 5);
+		o.readers = i % 2 + 1;
+		broadcast(2, &o, 20);
+		for (uint32_t r = 0; r < 2; r++) {
+			if (ranks[r].rc < 0)
+				print_message("rank %u: %s\n", r, unit_text(&ranks[r].err));
+			assert_int_equal(ranks[r].rc, 0);
+			assert_non_null(ranks[r].report.gpu);
+		}
+		assert_int_equal(doubles_cuda_live(), 0);
+	}
+	many = 0;
+	free(below);
 }
 
 /* ---- the transport alone ---- */
@@ -281,7 +362,7 @@ static void begin_chunk(struct pair *p, unsigned chunk)
 		{ 0, p->gpu + start, len / 3 }, { len / 3, p->gpu + start + len / 3, len - len / 3 }
 	};
 	struct ckpt_transport_chunk c = { p->buffers[chunk % 3],    len, 0, copies, 2,
-					  p->rank == 1 && chunk % 2 };
+					  p->rank == 1 && chunk % 2, false };
 
 	if (p->rank == 0)
 		memcpy(c.buffer, data + start, len);
@@ -668,6 +749,8 @@ UNIT_SUITE(test_transport_nccl)
 		WITH_FILE(every_rank_gets_the_file),
 		WITH_FILE(bytes_may_go_nowhere),
 		WITH_FILE(bytes_may_stay_on_the_gpu),
+		WITH_FILE(a_gpu_that_makes_no_sums_carries_all_the_same),
+		WITH_FILE(many_small_files_stay_on_the_gpu),
 		WITH_FILE(chunks_go_where_they_are_wanted_on_the_gpu),
 		WITH_FILE(every_call_of_the_driver_may_fail),
 		WITH_FILE(every_call_of_nccl_may_fail),
