@@ -103,6 +103,7 @@ class Model:
         threads: int = 0,
         check: bool = False,
         progress: Optional[Callable[[int, int], object]] = None,
+        cancel: Any = None,
     ) -> None: ...
 
 def open(path: Any, brief: bool = False) -> Model: ...

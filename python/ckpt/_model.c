@@ -377,7 +377,7 @@ static PyMethodDef methods[] = {
 	{ "read_storages", (PyCFunction)(void (*)(void))ckpt_py_read_storages,
 	  METH_VARARGS | METH_KEYWORDS,
 	  "read_storages([(index, offset, nbytes, buffer)], threads=0, check=False, "
-	  "progress=None)" },
+	  "progress=None, cancel=None)\n\nCANCEL: a buffer of one int; not 0 ends the reading." },
 	{ NULL, NULL, 0, NULL },
 };
 

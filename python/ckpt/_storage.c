@@ -148,32 +148,48 @@ static bool parse_range(PyObject *list, Py_ssize_t i, struct ckpt_storage_range 
 	return ok;
 }
 
+/* The int in FLAG, which other threads set to end the reading. */
+static bool get_flag(PyObject *flag, Py_buffer *view)
+{
+	if (PyObject_GetBuffer(flag, view, PyBUF_SIMPLE) < 0)
+		return false;
+	if (view->len == sizeof(int) && (uintptr_t)view->buf % _Alignof(int) == 0)
+		return true;
+	PyErr_SetString(PyExc_ValueError, "cancel is a buffer of one int");
+	PyBuffer_Release(view);
+	return false;
+}
+
 PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = { "ranges", "threads", "check", "progress", NULL };
+	static char *names[] = { "ranges", "threads", "check", "progress", "cancel", NULL };
 	struct model *self = (struct model *)object;
 	struct ckpt_storage_read_options options = CKPT_STORAGE_READ_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct work read = { .function = NULL };
 	struct ckpt_storage_range *ranges;
 	struct ckpt_model *model;
-	PyObject *list;
-	Py_buffer *views;
+	PyObject *list, *flag = Py_None;
+	Py_buffer *views, cancel = { .buf = NULL };
 	Py_ssize_t i = 0, count;
 	unsigned threads = 0;
 	int check = 0, rc = -1;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IpO", names, &list, &threads, &check,
-					 &read.function))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IpOO", names, &list, &threads, &check,
+					 &read.function, &flag))
 		return NULL;
 	if (read.function == Py_None)
 		read.function = NULL;
 	count = PySequence_Size(list);
 	if (count < 0)
 		return NULL;
-	model = ckpt_py_model_use(self);
-	if (!model)
+	if (flag != Py_None && !get_flag(flag, &cancel))
 		return NULL;
+	model = ckpt_py_model_use(self);
+	if (!model) {
+		PyBuffer_Release(&cancel);
+		return NULL;
+	}
 	ranges = calloc((size_t)count + 1, sizeof(*ranges));
 	views = calloc((size_t)count + 1, sizeof(*views));
 	if (!ranges || !views)
@@ -184,7 +200,9 @@ PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwar
 	if (ranges && views && i == count) {
 		options.threads = threads;
 		options.check = (uint32_t)check;
-		options.progress = ckpt_py_work_tell;
+		options.cancel = cancel.buf;
+		/* with a flag there is nothing to ask Python for at every block */
+		options.progress = cancel.buf && !read.function ? NULL : ckpt_py_work_tell;
 		options.progress_ctx = &read;
 		read.thread = PyEval_SaveThread();
 		rc = ckpt_storages_read(model, ranges, (uint64_t)count, &options, &err);
@@ -196,6 +214,7 @@ PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwar
 		PyBuffer_Release(&views[i]);
 	free(views);
 	free(ranges);
+	PyBuffer_Release(&cancel);
 	ckpt_py_model_drop(self);
 	return rc == 0 ? Py_NewRef(Py_None) : NULL;
 }

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import _ckpt
+from . import _ckpt, _staging
 from ._checkpoint import _open_model
 from ._errors import Error
 from ._guard import Refused, guard, install_guard
@@ -75,19 +75,32 @@ class _Place:
         self.map_location = map_location
         self._restore = torch.serialization._get_restore_location(map_location)
         self.meta = str(map_location) == "meta" if isinstance(map_location, (str, torch.device)) else False
+        self._devices: Dict[str, Any] = {}  # by location
         if map_location is None:
-            self._stays: Callable[[str], bool] = lambda location: location == "cpu"
+            self._target: Callable[[str], Any] = lambda location: location
         elif isinstance(map_location, dict):
-            self._stays = lambda location: map_location.get(location, location) == "cpu"
+            self._target = lambda location: map_location.get(location, location)
         elif isinstance(map_location, (str, torch.device)):
-            everywhere = str(map_location) == "cpu"
-            self._stays = lambda location: everywhere
-        else:
-            self._stays = lambda location: False
+            everywhere = str(map_location)
+            self._target = lambda location: everywhere
+        else:  # a function, which has to see the storage itself
+            self._target = lambda location: None
 
     def stays(self, location: str) -> bool:
         """Whether a storage of LOCATION simply stays in main memory."""
-        return self._stays(location)
+        return bool(self._target(location) == "cpu")
+
+    def device(self, location: str) -> Any:
+        """The device to which storages of LOCATION may be read straight; None: restore() has to bring them there."""
+        if location not in self._devices:
+            target, device = self._target(location), None
+            if isinstance(target, str) and _staging.takes(target):
+                # restoring an empty one says where others go, or why that cannot be
+                device = self._restore(torch.UntypedStorage(0), location).device
+                if not _staging.is_fed(device):
+                    device = None
+            self._devices[location] = device
+        return self._devices[location]
 
     def restore(self, storage: Any, location: str) -> Any:
         return self._restore(storage, location)
@@ -103,6 +116,7 @@ class _Storages:
         self._without_memory: Dict[int, Any] = {}  # in a legacy file: where those are that were named
         self._ranges: List[Tuple[int, int, int, Any]] = []
         self._kept: List[Any] = []  # what _ranges are the memory of
+        self._staged: List[_staging.Wanted] = []  # on devices, to be read there straight
         self._types: Dict[int, Any] = {}
         self.locations: Dict[int, str] = {}  # as the file says, by _cdata
         self._files: Dict[str, Any] = {}
@@ -141,6 +155,10 @@ class _Storages:
             if self._fake and not self._is_legacy:  # torch does not say it there
                 storage._fake_device = location
             return storage
+        if not self._mmap:
+            storage = self._on_device(index, location, nbytes)
+            if storage is not None:
+                return storage
         storage = self._mapped(index, nbytes) if self._mmap else None
         if storage is None:
             storage = torch.UntypedStorage(nbytes)
@@ -152,7 +170,7 @@ class _Storages:
                 self._kept.append(storage)
         if self._place.stays(location):
             return storage
-        self.flush()  # one at a time, so that memory here holds no more than one that goes elsewhere
+        self._flush_here()  # one at a time, so that memory here holds no more than one that goes elsewhere
         return self._place.restore(storage, location)
 
     def _mapped(self, index: int, nbytes: int) -> Any:
@@ -170,11 +188,35 @@ class _Storages:
             whole = self._files[path] = torch.UntypedStorage.from_file(path, shared, os.path.getsize(path))
         return whole[offset:offset + nbytes]
 
-    def flush(self) -> None:
-        """Read what was named."""
+    def _on_device(self, index: int, location: str, nbytes: int) -> Any:
+        """On a device, to be read there straight; None: that cannot be, or its bytes are not in one stretch of a file."""
+        device = self._place.device(location)
+        if device is None:
+            return None
+        if not nbytes or self._skip:
+            return _staging.allocate(nbytes, device)
+        info = self._model.storage_info(index)
+        if info["path"] is None or info["nbytes"] != nbytes:
+            return None
+        storage = _staging.allocate(nbytes, device)
+        self._staged.append(_staging.Wanted(index, storage, device, info["path"], info["offset"]))
+        return storage
+
+    def _flush_here(self) -> None:
         if self._ranges:
             self._model.read_storages(self._ranges)
             self._ranges, self._kept = [], []
+
+    def flush_devices(self) -> None:
+        """Read what was named and is on devices."""
+        if self._staged:
+            staged, self._staged = self._staged, []
+            _staging.read(self._model, staged)
+
+    def flush(self) -> None:
+        """Read what was named."""
+        self._flush_here()
+        self.flush_devices()
 
 
 class _Hooks:
@@ -352,7 +394,7 @@ def _validate_sparse(weights_only: bool) -> None:
 
 
 def _build(model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, read: bool = True) -> Any:
-    """What MODEL holds. Not READ: the bytes that STORAGES.flush() reads are not there yet."""
+    """What MODEL holds. Not READ: the bytes that STORAGES.flush() reads into main memory are not there yet."""
     hooks = _Hooks(model, storages, place, weights_only)
     tls = getattr(torch.serialization, "_serialization_tls", None)
     if tls is not None:
@@ -367,6 +409,8 @@ def _build(model: _ckpt.Model, storages: _Storages, place: _Place, weights_only:
                 gc.enable()
         if read:
             storages.flush()
+        else:
+            storages.flush_devices()
     except BaseException:
         # tensors of a load that failed are nobody's to look at
         torch._utils._sparse_tensors_to_validate.clear()
@@ -460,7 +504,8 @@ def load(f: Any, map_location: Any = None, weights_only: Optional[bool] = True, 
     MMAP          storages are maps of the file, and read when they are used. None: what
                   torch.utils.serialization.config.load.mmap says
 
-    Without MMAP, threads read all storages straight into the memory of their tensors.
+    Without MMAP, threads read all storages straight into the memory of their tensors; for a GPU through a little page-locked
+    memory, from which they are copied meanwhile.
     """
     if mmap is None:
         mmap = _config_mmap()
