@@ -333,7 +333,21 @@ class Tensor:
         return array
 
     def _convert(self, text: Optional[str] = None) -> Any:
-        return convert(lambda: self._open(text), self._checkpoint._framework, self._checkpoint._device)
+        made = self._on_device(self._checkpoint._device) if text is None and self._checkpoint._framework in TORCH else None
+        return made if made is not None else convert(lambda: self._open(text), self._checkpoint._framework, self._checkpoint._device)
+
+    def _on_device(self, device: Any) -> Any:
+        """A tensor of torch on DEVICE, to which its bytes are read straight; None: they are too few, or not as they are there."""
+        if device is None or str(device) == "cpu" or self.nbytes < 1 << 20:
+            return None
+        if self.layout != "strided" or self._column("flags") & (_CONJ | _NEG) or self._column("storages") < 0 or not self._is_contiguous():
+            return None
+        if self._open().info()["reads"] != self.dtype or self.dtype not in DTYPES:
+            return None
+        from ._staging import read_tensor
+
+        start = self.storage_offset() * DTYPES[self.dtype][0]
+        return read_tensor(self._checkpoint._model, self._column("storages"), start, self.dtype, self.shape, device)
 
     def __getitem__(self, key: Any) -> Any:
         return self._convert(index_text(key, self.shape))
@@ -383,7 +397,8 @@ class Tensor:
 
     def torch(self, device: Any = None) -> Any:
         """A tensor of torch with memory of its own, contiguous; sparse and quantized stay so."""
-        return to_torch(self._open, device)
+        made = self._on_device(device)
+        return made if made is not None else to_torch(self._open, device)
 
     def memoryview(self) -> View:
         """The values in C order, read-only; without numpy. What has no format of its own is integers."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import mmap
 import os
 import threading
@@ -26,24 +27,25 @@ from . import _ckpt
 # bytes of a buffer at most, how many there are, and how many threads read into them. All together are what is page-locked, which
 # takes time
 BUFFER, BUFFERS, THREADS = 4 << 20, 14, 12
-# the least that one thread takes, and the least that memory is page-locked for
-SHARE, PAGE_LOCKED = 1 << 20, 2 << 20
+# the least that one thread takes, that memory is page-locked for, and that a single tensor goes this way for
+SHARE, PAGE_LOCKED, SINGLE = 1 << 20, 2 << 20, 16 << 20
 _ALIGNED, _HUGE = 64, 2 << 20
 
 
 class Wanted(NamedTuple):
-    """A storage of a device, and where in a file its bytes are."""
+    """A storage of a device, and where its bytes are."""
 
-    index: int  # in the model
     storage: Any
     device: Any
-    path: str
-    offset: int
+    index: int  # of the storage in the model, in which they begin at START
+    start: int
+    path: str  # of the file, in which they begin at PLACE
+    place: int
 
 
 class _Piece(NamedTuple):
     wanted: Wanted
-    offset: int  # in the storage
+    offset: int  # in the storage of the device
     nbytes: int
     at: int  # in the buffer
 
@@ -150,7 +152,7 @@ def _batches(wanted: List[Wanted], room_of: int) -> Iterator[List[_Piece]]:
     """WANTED in the order of the files, cut into what fits in a buffer of ROOM_OF bytes, each for one device."""
     batch: List[_Piece] = []
     at = 0
-    for one in sorted(wanted, key=lambda one: (one.path, one.offset)):
+    for one in sorted(wanted, key=lambda one: (one.path, one.place)):
         if batch and batch[0].wanted.device != one.device:
             yield batch
             batch, at = [], 0
@@ -317,7 +319,8 @@ class _Staging:
 
     def _read_batch(self, batch: List[_Piece], buffer: _Buffer) -> None:
         buffer.wait()
-        ranges = [(piece.wanted.index, piece.offset, piece.nbytes, buffer.bytes[piece.at:piece.at + piece.nbytes]) for piece in batch]
+        ranges = [(piece.wanted.index, piece.wanted.start + piece.offset, piece.nbytes, buffer.bytes[piece.at:piece.at + piece.nbytes])
+                  for piece in batch]
         self._model.read_storages(ranges, threads=1, cancel=self._cancel)
         self._locked.wait()
         if self._stopped:
@@ -332,3 +335,23 @@ class _Staging:
 def read(model: _ckpt.Model, wanted: List[Wanted]) -> None:
     """Fill the storages of WANTED, each whole, and of one byte at least. The copies are done when this returns or raises."""
     _Staging(model, wanted).run()
+
+
+def read_tensor(model: _ckpt.Model, index: int, start: int, dtype: str, shape: Tuple[int, ...], device: Any) -> Any:
+    """A tensor of SHAPE on DEVICE, of what is in storage INDEX from byte START on; None: that cannot be done here."""
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError):
+        return None
+    kind = getattr(torch, dtype, None)
+    info = model.storage_info(index)
+    if not isinstance(kind, torch.dtype) or info["path"] is None or not takes(str(wanted)):
+        return None
+    made = torch.empty((0,), dtype=kind, device=wanted)
+    nbytes = made.element_size() * math.prod(shape)
+    if not is_fed(made.device) or start + nbytes > info["nbytes"] or nbytes < SINGLE:
+        return None
+    storage = allocate(nbytes, made.device)
+    read(model, [Wanted(storage, made.device, index, start, info["path"], info["offset"] + start)])
+    strides = [math.prod(shape[axis + 1:]) for axis in range(len(shape))]
+    return made.set_(storage, 0, shape, strides)

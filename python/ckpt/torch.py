@@ -199,7 +199,7 @@ class _Storages:
         if info["path"] is None or info["nbytes"] != nbytes:
             return None
         storage = _staging.allocate(nbytes, device)
-        self._staged.append(_staging.Wanted(index, storage, device, info["path"], info["offset"]))
+        self._staged.append(_staging.Wanted(storage, device, index, 0, info["path"], info["offset"]))
         return storage
 
     def _flush_here(self) -> None:

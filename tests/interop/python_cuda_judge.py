@@ -8,9 +8,12 @@ With CKPT_JUDGE_DEVICE=cpu the script itself can be tried anywhere. Prints a lin
 import collections
 import filecmp
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
 import warnings
 
@@ -24,6 +27,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save  # noqa:
 
 import ckpt  # noqa: E402
 import ckpt.torch  # noqa: E402
+from ckpt import _staging  # noqa: E402
 from python_torch_judge import Different, Judge, bits  # noqa: E402
 
 DEVICE = os.environ.get("CKPT_JUDGE_DEVICE", "cuda:0")
@@ -199,7 +203,198 @@ def in_group(backend, rank, world, meeting, results):
     results.put(found)
 
 
+# ---- storages that are read straight to the GPU ----
+
+
+def mixes():
+    """Sizes of storages, around those of the buffers that they go through."""
+    most, locked = _staging.BUFFER, _staging.PAGE_LOCKED
+    return {"nothing": [0], "bytes": [1, 0, 3], "less": [locked - 1], "locked": [locked, 1], "buffer": [most], "around": [most - 1, most + 1, 1, 0, most, 2] * 4,
+            "small": [n % 5000 for n in range(4000)], "long": [most * 50 + 7, 5], "mixed": [1, 5 * most, 3, 0, 9 * most + 1, 70000, 511, 2 * most - 1] * 3}
+
+
+def bytes_of(sizes):
+    torch.manual_seed(len(sizes))
+    return [torch.randint(0, 256, (nbytes,), dtype=torch.uint8) for nbytes in sizes]
+
+
+class Counted(_staging.Cuda):
+    """Counts what goes through it."""
+
+    locked, loads, copies = {}, 0, 0
+
+    def begin(self, device):
+        Counted.loads += 1
+        super().begin(device)
+
+    def copy(self, wanted, offset, source):
+        Counted.copies += 1
+        super().copy(wanted, offset, source)
+
+    def lock(self, address, nbytes):
+        done = super().lock(address, nbytes)
+        if done:
+            Counted.locked[address] = nbytes
+        return done
+
+    def unlock(self, address):
+        super().unlock(address)
+        del Counted.locked[address]
+
+
+def after_staging(what):
+    """Nothing may be left of a load."""
+    if Counted.locked or _staging._lost:
+        yield "%s: memory is still page-locked: %r, lost %r" % (what, Counted.locked, _staging._lost)
+    if any(thread.name == "ckpt staging" for thread in threading.enumerate()):
+        yield "%s: threads were left" % what
+    torch.ones(3, device=DEVICE).sum().item()  # an error that nobody was told would be raised here
+
+
+def check_mixes():
+    for name, sizes in mixes().items():
+        for zipped in (True, False):
+            path = "mix-%s-%d.pt" % (name, zipped)
+            torch.save(bytes_of(sizes), path, _use_new_zipfile_serialization=zipped)
+            for place in (DEVICE, torch.device(DEVICE), DEVICE.split(":")[0], {"cpu": DEVICE}, lambda storage, location: storage.to(DEVICE)):
+                what = "load(%s, %s)" % (path, place)
+                before = Counted.loads
+                yield from equal(what, torch.load(path, map_location=place, weights_only=True), ckpt.torch.load(path, map_location=place))
+                if DEVICE != "cpu" and (Counted.loads > before) != (any(sizes) and not callable(place)):
+                    yield "%s: %d loads went straight to the GPU" % (what, Counted.loads - before)
+                yield from after_staging(what)
+    on_gpu = [tensor.to(DEVICE) for tensor in bytes_of(mixes()["mixed"])]
+    torch.save(on_gpu, "on-gpu.pt")
+    yield from equal("load(on-gpu.pt)", on_gpu, ckpt.torch.load("on-gpu.pt"))
+    with ckpt.open("on-gpu.pt") as f:
+        for tensor, wanted in zip(f.tensors(), on_gpu):
+            if not torch.equal(tensor.torch(device=DEVICE), wanted):
+                yield "%r.torch(): other values" % tensor
+            counts["single"] += 1
+    yield from after_staging("load(on-gpu.pt)")
+
+
+def check_streams():
+    """The result may be used at once in the stream of the caller, and its memory may be what that stream has just given back."""
+    made = [torch.arange(30 * MIB + number, dtype=torch.int32) for number in range(3)]
+    torch.save(made, "streams.pt")
+    sums = [int(tensor.sum()) for tensor in made]
+    for number in range(6):
+        stream = torch.cuda.Stream(device=DEVICE) if number % 2 else torch.cuda.current_stream(DEVICE)
+        with torch.cuda.stream(stream):
+            busy = [torch.ones(30 * MIB, dtype=torch.int32, device=DEVICE) for _ in range(3)]
+            for _ in range(20):
+                for tensor in busy:
+                    tensor.mul_(3).add_(1)
+            del busy  # the allocator gives it again while the stream still works with it
+            found = [int(tensor.sum()) for tensor in ckpt.torch.load("streams.pt", map_location=DEVICE)]
+        counts["compared"] += 1
+        if found != sums:
+            yield "load() in a stream, round %d: %r, wanted %r" % (number, found, sums)
+    yield from after_staging("streams")
+
+
+def check_threads():
+    """Two threads load at once, and a third one works."""
+    failed = []
+
+    def load(path, times):
+        try:
+            wanted = torch.load(path, map_location=DEVICE, weights_only=True)
+            for _ in range(times):
+                failed.extend(equal("load(%s) in a thread" % path, wanted, ckpt.torch.load(path, map_location=DEVICE)))
+        except BaseException as error:
+            failed.append("load(%s) in a thread: %r" % (path, error))
+
+    threads = [threading.Thread(target=load, args=arguments) for arguments in (("mix-mixed-1.pt", 5), ("mix-small-0.pt", 2))]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        torch.randn(500, 500, device=DEVICE).mm(torch.randn(500, 500, device=DEVICE)).sum().item()
+    yield from failed
+    yield from after_staging("threads")
+
+
+def check_memory():
+    """A load takes what its storages take, and gives all back; also one that fails."""
+    for name, sizes in mixes().items():
+        path = "mix-%s-1.pt" % name
+        before = torch.cuda.memory_allocated(DEVICE)
+        loaded = ckpt.torch.load(path, map_location=DEVICE)
+        taken = torch.cuda.memory_allocated(DEVICE) - before
+        wanted = sum(-(-nbytes // 512) * 512 for nbytes in sizes)
+        counts["compared"] += 1
+        del loaded
+        if taken != wanted or torch.cuda.memory_allocated(DEVICE) != before:
+            yield "load(%s) takes %d bytes of the GPU, wanted %d; %d are left" % (path, taken, wanted, torch.cuda.memory_allocated(DEVICE) - before)
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated(DEVICE)
+    torch.cuda.set_per_process_memory_fraction(64 * MIB / torch.cuda.get_device_properties(DEVICE).total_memory, DEVICE)
+    for load in (torch.load, ckpt.torch.load):
+        try:
+            load("mix-long-1.pt", map_location=DEVICE, weights_only=True)
+            yield "%r: memory of the GPU was to end" % load
+        except torch.OutOfMemoryError:
+            counts["refused"] += 1
+    torch.cuda.set_per_process_memory_fraction(1.0, DEVICE)
+    if torch.cuda.memory_allocated(DEVICE) != before:
+        yield "out of memory: %d bytes of the GPU are left" % (torch.cuda.memory_allocated(DEVICE) - before)
+    told = []
+    for load in (torch.load, ckpt.torch.load):
+        try:
+            load("mix-long-1.pt", map_location="cuda:77", weights_only=True)
+        except Exception as error:
+            told.append((type(error), str(error)))
+    if len(told) != 2 or told[0] != told[1]:
+        yield "no such device: %r" % told
+    if _staging.Cuda().lock(1 << 20, 1 << 20):
+        yield "memory that there is none of was page-locked"
+    yield from after_staging("memory")
+
+
+def check_interrupt():
+    """Ctrl-C at any moment."""
+    wanted = torch.load("mix-long-1.pt", map_location=DEVICE, weights_only=True)
+    ended = 0
+    for number in range(30):
+        before = torch.cuda.memory_allocated(DEVICE)
+        timer = threading.Timer(number * 0.001, os.kill, (os.getpid(), signal.SIGINT))
+        loaded = None
+        try:
+            timer.start()
+            loaded = ckpt.torch.load("mix-long-1.pt", map_location=DEVICE)
+            timer.join()
+            time.sleep(0.01)
+        except KeyboardInterrupt:
+            ended += 1
+        timer.join()
+        deadline = time.monotonic() + 5
+        while any(thread.name == "ckpt staging" for thread in threading.enumerate()) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        if loaded is not None:
+            yield from equal("load(mix-long-1.pt)", wanted, loaded)
+        loaded = None
+        yield from after_staging("Ctrl-C after %d ms" % number)
+        if torch.cuda.memory_allocated(DEVICE) != before:
+            yield "Ctrl-C after %d ms: %d bytes of the GPU are left" % (number, torch.cuda.memory_allocated(DEVICE) - before)
+    counts["ended by Ctrl-C"] += ended
+    yield from equal("load(mix-long-1.pt) after Ctrl-C", wanted, ckpt.torch.load("mix-long-1.pt", map_location=DEVICE))
+
+
+def check_staging():
+    _staging.Cuda = Counted
+    for check in (check_mixes,) if DEVICE == "cpu" else (check_mixes, check_streams, check_threads, check_memory, check_interrupt):
+        try:
+            yield from check()
+        except BaseException as error:
+            yield "%s: %r %s" % (check.__name__, error, traceback.format_exc()[-700:])
+    counts["straight to the GPU"] = Counted.loads
+    if DEVICE != "cpu" and not Counted.copies:
+        yield "nothing was copied straight to the GPU"
+
+
 def check_all():
+    yield from check_staging()
     for check in (check_load, check_save, check_remap, check_lazy, check_dcp):
         for name, make in OBJECTS.items():
             try:

@@ -179,7 +179,7 @@ def tensors(sizes):
 
 KIB = 1 << 10
 B = 64 * KIB
-SMALL = {"BUFFER": B, "SHARE": B, "PAGE_LOCKED": 1}
+SMALL = {"BUFFER": B, "SHARE": B, "PAGE_LOCKED": 1, "SINGLE": 1 << 20}
 MIXES = {
     "nothing": [0], "one byte": [1], "empty and one": [0, 1, 0], "a buffer": [B], "less by one": [B - 1], "more by one": [B + 1],
     "around a buffer": [B - 1, 1, B, B + 1, 0, 1, B - 1, 2], "many small": [n % 300 for n in range(1200)], "one large": [37 * B + 5],
@@ -295,11 +295,40 @@ def several():
         with ckpt.open("several.pt") as f:
             for storage in f.storages():
                 made = torch.UntypedStorage(storage.nbytes)
-                wanted.append(_staging.Wanted(storage.index, made, names[storage.index // 3 % 2], storage.path, storage.offset))
+                wanted.append(_staging.Wanted(made, names[storage.index // 3 % 2], storage.index, 0, storage.path, storage.offset))
             _staging.read(f._model, wanted)
             for one in wanted:
                 require(one.storage.tolist() == list(f.storages()[one.index].read()), "other bytes")
         require(len(Device.made[0].devices) == 2, "%r" % Device.made[0].devices)
+
+
+@case("single tensors")
+def single():
+    base = torch.arange(1200000, dtype=torch.float32)
+    state = {"base": base, "part": base[300000:900000].reshape(3, 200, 1000), "turned": base.reshape(1000, 1200).t(), "small": torch.ones(5),
+             "bfloat16": torch.randn(900000).to(torch.bfloat16), "conj": torch.randn(300000, dtype=torch.complex64).conj(),
+             "bool": torch.randn(1 << 20) > 0, "scalar": torch.tensor(3), "float8": torch.randn(2 << 20).to(torch.float8_e4m3fn)}
+    save("single.pt", state)
+    staged = []
+    with device(**SMALL):
+        before = torch.device
+        torch.device = lambda name: before("cpu") if str(name) == "stand-in" else before(name)  # which torch does not know
+        _staging.takes = lambda location: True
+        try:
+            for f in ckpt.open("single.pt"), ckpt.open("single.pt", framework="pt", device="stand-in"):
+                for name, tensor in state.items():
+                    try:
+                        found = f[name].torch(device="stand-in") if f._framework is None else f.get_tensor(name)
+                    except RuntimeError as error:  # by way of Tensor.to()
+                        require("stand-in" in str(error), str(error))
+                        continue
+                    staged.append(name)
+                    require((found.dtype, found.shape, found.stride()) == (tensor.dtype, tensor.shape, tensor.stride()), name)
+                    require(torch.equal(found.view(torch.uint8), tensor.view(torch.uint8)), name)
+                    require(found.untyped_storage().nbytes() == tensor.numel() * tensor.element_size(), "the storage of " + name)
+        finally:
+            torch.device = before
+    require(staged == ["base", "part", "bfloat16", "bool", "float8"] * 2, "%r" % staged)
 
 
 @case("memory and open files")
