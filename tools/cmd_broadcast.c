@@ -66,7 +66,7 @@ static const struct opt opts[] = {
 	OPT_STR("timeout", 0, &timeout, "SECONDS",
 		"give up after this long without a byte or an answer; default: 60"),
 	OPT_STR("chunk", 0, &chunk, "SIZE",
-		"carry SIZE at a time; default: 1M, to a GPU 8M"),
+		"carry SIZE at a time; default: 1M, to GPUs 8M, to one 4M"),
 	OPT_STR("depth", 0, &depth, "N",
 		"keep N chunks in memory per rank; default: 4 to 16 (16M; GPUs: 128M)"),
 	OPT_STR("io-threads", 0, &threads, "N",

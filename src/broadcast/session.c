@@ -18,8 +18,9 @@
 
 enum {
 	CHUNK = 1 << 20,      /* some of them stay in a cache between processes of a node */
-	/* larger ones take longer until the first is there, smaller ones cost as many calls of NCCL */
+	/* larger ones leave the cache and take longer until the first is there, smaller ones cost calls of NCCL */
 	GPU_CHUNK = 8 << 20,
+	LONE_GPU_CHUNK = 4 << 20,
 	MOST_CHUNK = 1 << 30,
 	LEAST_DEPTH = 4,
 	MEMORY = 16 << 20,	/* of all chunks, where the least depth allows it */
@@ -61,7 +62,7 @@ void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu)
 	if (s->standard_threads)
 		s->o.threads = choose_threads(on_gpu);
 	if (s->standard_chunk)
-		s->o.chunk = on_gpu ? GPU_CHUNK : CHUNK;
+		s->o.chunk = !on_gpu ? CHUNK : s->world.size > 1 ? GPU_CHUNK : LONE_GPU_CHUNK;
 	depth = (on_gpu ? GPU_MEMORY : MEMORY) / s->o.chunk;
 	if (depth < LEAST_DEPTH)
 		depth = LEAST_DEPTH;

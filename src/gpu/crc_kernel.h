@@ -214,26 +214,29 @@ static inline crc_u32 crc_add(const CRC_SHARED crc_u32 *sums, crc_u32 first, crc
 __kernel void ckpt_crc(__global const crc_u8 *from, crc_u64 nbytes,
 		       __global const crc_u32 *constants, __global crc_u32 *partials)
 {
-	__local struct crc_shared shared;
+	/* from sm_90 on shared memory begins at 1024, whatever alignment is asked for */
+	__local crc_u8 room[sizeof(struct crc_shared) + CRC_TABLE_BYTES];
+	__local struct crc_shared *shared =
+		(__local struct crc_shared *)(room + (0 - (crc_u64)room) % CRC_TABLE_BYTES);
 	crc_u32 count = __nvvm_read_ptx_sreg_ntid_x(), thread = __nvvm_read_ptx_sreg_tid_x();
 	crc_u32 block = __nvvm_read_ptx_sreg_ctaid_x(), sum;
 	struct crc_job job = { from, nbytes, (crc_u64)__nvvm_read_ptx_sreg_nctaid_x() * count };
 	crc_u64 index = (crc_u64)block * count + thread;
 	const __global crc_vector *weights =
 		(const __global crc_vector *)(constants + CRC_PRODUCTS);
-	const __local crc_u8 *lane = (const __local crc_u8 *)(shared.tables + thread % CRC_LANES);
+	const __local crc_u8 *lane = (const __local crc_u8 *)(shared->tables + thread % CRC_LANES);
 
-	crc_fill_tables(&shared, constants, thread, count);
+	crc_fill_tables(shared, constants, thread, count);
 	__syncthreads();
-	shared.sums[thread] = crc_add_up(&job, index, weights[index], lane);
+	shared->sums[thread] = crc_add_up(&job, index, weights[index], lane);
 	__syncthreads();
 	if (thread < CRC_LANES) {
-		sum = crc_add(shared.sums, thread, CRC_LANES, count);
-		shared.sums[thread] = sum;
+		sum = crc_add(shared->sums, thread, CRC_LANES, count);
+		shared->sums[thread] = sum;
 	}
 	__syncthreads();
 	if (thread == 0)
-		partials[block] = crc_add(shared.sums, 0, 1, CRC_LANES < count ? CRC_LANES : count);
+		partials[block] = crc_add(shared->sums, 0, 1, CRC_LANES < count ? CRC_LANES : count);
 }
 #endif
 
