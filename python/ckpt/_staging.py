@@ -201,22 +201,23 @@ class _Staging:
             self._backend.begin(device)
         self._done.acquire()
         try:
+            thread = threading.Thread(target=self._work, name="ckpt staging")
             try:
-                threading.Thread(target=self._work, name="ckpt staging").start()
+                thread.start()
             except RuntimeError:  # no more threads, or the interpreter is about to end
                 self._work()
-            self._wait()
+            else:
+                self._wait()
+                thread.join()
+            if self._error is not None:
+                raise self._error[1]
         except BaseException:  # Ctrl-C, or what another signal raises
             self._stop()
             while self._begun and not self._finished:
                 with contextlib.suppress(BaseException):
                     self._wait()
+            self._error = None  # its traceback has this object, and would keep the storages until the next collection
             raise
-        if self._error is not None:
-            try:
-                raise self._error[1]
-            finally:
-                self._error = None
 
     def _wait(self) -> None:
         while not self._finished:

@@ -244,10 +244,14 @@ class Counted(_staging.Cuda):
 
 def after_staging(what):
     """Nothing may be left of a load."""
+    deadline = time.monotonic() + 5  # they may be about to end
+    while any(thread.name == "ckpt staging" for thread in threading.enumerate()):
+        if time.monotonic() > deadline:
+            yield "%s: threads were left" % what
+            break
+        time.sleep(0.001)
     if Counted.locked or _staging._lost:
         yield "%s: memory is still page-locked: %r, lost %r" % (what, Counted.locked, _staging._lost)
-    if any(thread.name == "ckpt staging" for thread in threading.enumerate()):
-        yield "%s: threads were left" % what
     torch.ones(3, device=DEVICE).sum().item()  # an error that nobody was told would be raised here
 
 
@@ -256,7 +260,7 @@ def check_mixes():
         for zipped in (True, False):
             path = "mix-%s-%d.pt" % (name, zipped)
             torch.save(bytes_of(sizes), path, _use_new_zipfile_serialization=zipped)
-            for place in (DEVICE, torch.device(DEVICE), DEVICE.split(":")[0], {"cpu": DEVICE}, lambda storage, location: storage.to(DEVICE)):
+            for place in (DEVICE, torch.device(DEVICE), DEVICE.split(":")[0], {"cpu": DEVICE}, lambda storage, location: storage.to(device=DEVICE)):
                 what = "load(%s, %s)" % (path, place)
                 before = Counted.loads
                 yield from equal(what, torch.load(path, map_location=place, weights_only=True), ckpt.torch.load(path, map_location=place))
@@ -315,20 +319,24 @@ def check_threads():
     yield from after_staging("threads")
 
 
+def requested():
+    """Bytes of the GPU that are in use, without what the allocator adds."""
+    return torch.cuda.memory_stats(DEVICE)["requested_bytes.all.current"]
+
+
 def check_memory():
     """A load takes what its storages take, and gives all back; also one that fails."""
     for name, sizes in mixes().items():
         path = "mix-%s-1.pt" % name
-        before = torch.cuda.memory_allocated(DEVICE)
+        before = requested()
         loaded = ckpt.torch.load(path, map_location=DEVICE)
-        taken = torch.cuda.memory_allocated(DEVICE) - before
-        wanted = sum(-(-nbytes // 512) * 512 for nbytes in sizes)
+        taken = requested() - before
         counts["compared"] += 1
         del loaded
-        if taken != wanted or torch.cuda.memory_allocated(DEVICE) != before:
-            yield "load(%s) takes %d bytes of the GPU, wanted %d; %d are left" % (path, taken, wanted, torch.cuda.memory_allocated(DEVICE) - before)
+        if taken != sum(sizes) or requested() != before:
+            yield "load(%s) takes %d bytes of the GPU, wanted %d; %d are left" % (path, taken, sum(sizes), requested() - before)
     torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated(DEVICE)
+    before = requested()
     torch.cuda.set_per_process_memory_fraction(64 * MIB / torch.cuda.get_device_properties(DEVICE).total_memory, DEVICE)
     for load in (torch.load, ckpt.torch.load):
         try:
@@ -337,8 +345,8 @@ def check_memory():
         except torch.OutOfMemoryError:
             counts["refused"] += 1
     torch.cuda.set_per_process_memory_fraction(1.0, DEVICE)
-    if torch.cuda.memory_allocated(DEVICE) != before:
-        yield "out of memory: %d bytes of the GPU are left" % (torch.cuda.memory_allocated(DEVICE) - before)
+    if requested() != before:
+        yield "out of memory: %d bytes of the GPU are left" % (requested() - before)
     told = []
     for load in (torch.load, ckpt.torch.load):
         try:
@@ -357,7 +365,7 @@ def check_interrupt():
     wanted = torch.load("mix-long-1.pt", map_location=DEVICE, weights_only=True)
     ended = 0
     for number in range(30):
-        before = torch.cuda.memory_allocated(DEVICE)
+        before = requested()
         timer = threading.Timer(number * 0.001, os.kill, (os.getpid(), signal.SIGINT))
         loaded = None
         try:
@@ -368,15 +376,12 @@ def check_interrupt():
         except KeyboardInterrupt:
             ended += 1
         timer.join()
-        deadline = time.monotonic() + 5
-        while any(thread.name == "ckpt staging" for thread in threading.enumerate()) and time.monotonic() < deadline:
-            time.sleep(0.001)
         if loaded is not None:
             yield from equal("load(mix-long-1.pt)", wanted, loaded)
         loaded = None
         yield from after_staging("Ctrl-C after %d ms" % number)
-        if torch.cuda.memory_allocated(DEVICE) != before:
-            yield "Ctrl-C after %d ms: %d bytes of the GPU are left" % (number, torch.cuda.memory_allocated(DEVICE) - before)
+        if requested() != before:
+            yield "Ctrl-C after %d ms: %d bytes of the GPU are left" % (number, requested() - before)
     counts["ended by Ctrl-C"] += ended
     yield from equal("load(mix-long-1.pt) after Ctrl-C", wanted, ckpt.torch.load("mix-long-1.pt", map_location=DEVICE))
 

@@ -135,8 +135,14 @@ def device(hooks=None, can_lock=True, **values):
             setattr(_staging, name, value)
 
 
-def staging_threads():
-    return [thread for thread in threading.enumerate() if thread.name == "ckpt staging"]
+def threads_are_left():
+    """After a while, as they may be about to end."""
+    deadline = time.monotonic() + 5
+    while any(thread.name == "ckpt staging" for thread in threading.enumerate()):
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(0.001)
+    return False
 
 
 def case(what):
@@ -145,11 +151,9 @@ def case(what):
         global right
         try:
             function()
+            require(not threads_are_left(), "threads were left")
             for one in Device.made:
-                if one.check():
-                    raise Different(one.problems[0])
-            if staging_threads():
-                raise Different("threads were left")
+                require(not one.check(), "%r" % one.problems)
             right += 1
         except BaseException as error:
             wrong.append("%s: %r %s" % (what, error, "" if isinstance(error, Different) else traceback.format_exc()[-900:]))
@@ -501,12 +505,39 @@ def any_moment():
             except KeyboardInterrupt:
                 ended += 1
             timer.join()
-            deadline = time.monotonic() + 5
-            while staging_threads() and time.monotonic() < deadline:
-                time.sleep(0.01)
+            require(not threads_are_left(), "threads were left")
             for one in Device.made:
                 require(not one.check(), "%r after %.1f ms" % (one.problems, number * 0.7))
     require(ended, "none came in time")
+
+
+@case("a load that ended leaves no cycle that keeps storages")
+def no_cycles():
+    import gc
+    import weakref
+
+    kept = []
+
+    def allocate(nbytes, device):
+        made = torch.UntypedStorage(nbytes)
+        kept.append(weakref.ref(made))
+        return made
+
+    def interrupt(count):
+        if count == 9:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.02)
+
+    gc.collect()
+    gc.disable()
+    try:
+        for kind, hook in ((KeyboardInterrupt, interrupt), (Wrong, fail_at(9))):
+            raises(kind, allocate=allocate, hooks={"copy": hook})
+            require(not threads_are_left(), "threads were left")
+            del Device.made[:]
+            require(kept and not [one for one in kept if one() is not None], "%r: storages are kept" % kind)
+    finally:
+        gc.enable()
 
 
 @case("after all that, a load is right")
