@@ -50,6 +50,11 @@ class _Piece(NamedTuple):
     at: int  # in the buffer
 
 
+def _number(status: Any) -> int:
+    """Of an error of CUDA, which may be a number already."""
+    return int(getattr(status, "value", status))
+
+
 class Cuda:
     """What is done on a GPU. A test has one of its own, in main memory."""
 
@@ -86,7 +91,7 @@ class Cuda:
         register = getattr(torch.cuda.cudart(), "cudaHostRegister", None)
         if register is None or not hasattr(torch.cuda.cudart(), "cudaHostUnregister"):
             return False
-        if int(register(address, nbytes, 1)) == 0:  # cudaHostRegisterPortable: for all devices
+        if _number(register(address, nbytes, 1)) == 0:  # cudaHostRegisterPortable: for all devices
             return True
         try:  # or the next kernel of somebody else would be told of the error
             torch.ones((1,), device="cuda")
@@ -95,7 +100,7 @@ class Cuda:
         return False
 
     def unlock(self, address: int) -> None:
-        status = int(torch.cuda.cudart().cudaHostUnregister(address))
+        status = _number(torch.cuda.cudart().cudaHostUnregister(address))
         if status:
             raise RuntimeError("cudaHostUnregister: error %d" % status)
 

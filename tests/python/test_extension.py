@@ -137,6 +137,24 @@ def test_ranges_of_storages_are_read_at_once(model):
         _ckpt.open(model).read_storages([(0, 0, 4, bytes(4))])
 
 
+def test_a_flag_ends_reading(model):
+    import ctypes
+
+    flag, buffer = ctypes.c_int(0), bytearray(8)
+    opened = _ckpt.open(model)
+    opened.read_storages([(0, 4, 8, buffer)], threads=1, cancel=flag)
+    assert buffer != bytearray(8)
+    flag.value = 1
+    with pytest.raises(Exception) as caught:
+        opened.read_storages([(0, 4, 8, buffer)], threads=1, cancel=flag)
+    assert caught.value.status == "CANCELLED"
+    for wrong in (ctypes.c_char(), ctypes.c_longlong(), bytearray(5)):
+        with pytest.raises(ValueError):
+            opened.read_storages([(0, 4, 8, buffer)], cancel=wrong)
+    with pytest.raises(TypeError):
+        opened.read_storages([(0, 4, 8, buffer)], cancel=1)
+
+
 def test_plain_values_are_made(write, files, hooks):
     body = b"](" + b"NI01\nI00\n\x88K\x07" + b"\x8a\x0a" + bytes(9) + b"\x01" + b"\x8a\x09" + bytes(8) + b"\xff"
     body += b"G" + struct.pack(">d", 0.5) + files.text("a\u00e9") + files.text(b"\xed\xa0\x80") + b"))" + b"K\1K\2\x86e"
