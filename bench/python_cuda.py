@@ -40,7 +40,7 @@ def loaders(path, safe, names, device):
     if safe:
         from safetensors.torch import load_file
 
-        found += [("safetensors.load_file", lambda: load_file(safe, device=device)),
+        found += [("safetensors.load_file", lambda: load_file(safe, device=str(device))),
                   ("ckpt.torch.load of safetensors", lambda: ckpt.torch.load(safe, map_location=device))]
     return found
 
