@@ -153,7 +153,7 @@ one_rank_all() {
 	fi
 	make_source
 	plain_copies
-	goal=$(awk -v p="$pinned" 'BEGIN { print p ? p * 0.75 : 20 }')
+	goal=$(awk -v p="$pinned" 'BEGIN { print p ? p * 0.6 : 20 }')
 	best=0
 	one_rank "1 rank, GPU only" "$goal" --target null "$source"
 	judge "1 rank, GPU only" "$goal"

@@ -37,6 +37,8 @@ enum {
 	ASKED_OF_GPU = 4, /* it has to bring them to the GPU and back as well */
 };
 
+uint64_t ckpt_ring_gpu_sums_from = 2ull << 30;
+
 struct failure {
 	int rc;
 	struct ckpt_error err;
@@ -374,7 +376,8 @@ static int prepare_sums(struct ckpt_ring *r, struct ckpt_error *err)
 	struct ckpt_error why = CKPT_ERROR_INIT;
 	int rc;
 
-	if (!r->copies || !r->crcs || t->size == 1 || !t->ops->prepare_sums)
+	if (!r->copies || !r->crcs || t->size == 1 || !t->ops->prepare_sums ||
+	    r->o.manifest->total < ckpt_ring_gpu_sums_from)
 		return 0;
 	rc = t->ops->prepare_sums(t, &why);
 	r->gpu_sums = rc == 0;

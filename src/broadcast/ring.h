@@ -37,6 +37,12 @@ struct ckpt_ring_options {
 	void *ctx;
 };
 
+/*
+ * From so many bytes on the GPU sums what stays there. Until the driver has compiled the kernel it takes
+ * 0.2 s, the first time on a machine. For tests.
+ */
+extern uint64_t ckpt_ring_gpu_sums_from;
+
 int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **out,
 		  struct ckpt_error *err);
 void ckpt_ring_free(struct ckpt_ring *ring);

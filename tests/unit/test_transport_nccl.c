@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "broadcast/broadcast.h"
+#include "broadcast/ring.h"
 #include "broadcast/transport_nccl.h"
 #include "gpu/bounded.h"
 #include "gpu_doubles.h"
@@ -35,6 +36,7 @@ static int setup(void **state)
 	for (uint32_t i = 0; i < SIZE; i++)
 		data[i] = (uint8_t)(i * 2654435761u >> 24);
 	unit_write_file(source, data, SIZE);
+	ckpt_ring_gpu_sums_from = 0;
 	return 0;
 }
 
