@@ -40,26 +40,40 @@ struct ckpt_cuda_crc {
 	struct ckpt_cuda_host found;	       /* PARTIALS, as they arrive */
 	struct slot *slots;
 	uint32_t blocks, slot_count;
+	uint32_t squares[32];	   /* x^(2^i) */
+	uint32_t back[CRC_VECTOR]; /* x^-(8 * i) */
 };
 
 /* ---- polynomials ---- */
 
 static uint32_t multiply(uint32_t a, uint32_t b)
 {
-	return crc_dot((crc_vector){ a }, (crc_vector){ b });
+	uint32_t sum = 0;
+
+	for (int bit = 31; bit >= 0; bit--, b = crc_times_x(b))
+		sum ^= b & -(a >> bit & 1);
+	return sum;
 }
 
 /* x^N */
-static uint32_t power(uint64_t n)
+static uint32_t power(const struct ckpt_cuda_crc *crc, uint64_t n)
 {
-	uint32_t result = ONE, square = ONE >> 1;
+	uint32_t result = ONE;
 
-	for (n %= ORDER; n; n >>= 1) {
+	n %= ORDER;
+	for (unsigned i = 0; n; i++, n >>= 1)
 		if (n & 1)
-			result = multiply(result, square);
-		square = multiply(square, square);
-	}
+			result = multiply(result, crc->squares[i]);
 	return result;
+}
+
+static void make_powers(struct ckpt_cuda_crc *crc)
+{
+	crc->squares[0] = ONE >> 1;
+	for (unsigned i = 1; i < 32; i++)
+		crc->squares[i] = multiply(crc->squares[i - 1], crc->squares[i - 1]);
+	for (unsigned i = 0; i < CRC_VECTOR; i++)
+		crc->back[i] = power(crc, ORDER - 8 * i);
 }
 
 static uint32_t times_x32(uint32_t a)
@@ -75,11 +89,11 @@ static size_t constants_count(uint32_t blocks)
 }
 
 /* The weight of the last word is x^32: a CRC is a polynomial times that. */
-static uint32_t *make_constants(uint32_t blocks, struct ckpt_error *err)
+static uint32_t *make_constants(const struct ckpt_cuda_crc *crc, struct ckpt_error *err)
 {
-	size_t count = constants_count(blocks);
+	size_t count = constants_count(crc->blocks);
 	uint32_t *out = malloc(count * sizeof(*out)), weight = ONE;
-	uint32_t row = power((uint64_t)blocks * THREADS * CRC_VECTOR * 8);
+	uint32_t row = power(crc, (uint64_t)crc->blocks * THREADS * CRC_VECTOR * 8);
 
 	if (!out) {
 		ckpt_fail_nomem(err);
@@ -145,12 +159,13 @@ static int fetch(struct ckpt_cuda_crc *crc, ckpt_cuda_stream stream, uint32_t sl
 				     crc->blocks * sizeof(uint32_t), err);
 }
 
-static void set_slot(struct slot *slot, ckpt_cuda_address from, uint64_t nbytes)
+static void set_slot(struct ckpt_cuda_crc *crc, uint32_t slot, ckpt_cuda_address from,
+		     uint64_t nbytes)
 {
 	uint64_t zeros = -(from + nbytes) % CRC_VECTOR;
 
-	slot->factor = power(ORDER - 8 * zeros);
-	slot->addend = ~multiply(UINT32_MAX, power(nbytes % ORDER * 8));
+	crc->slots[slot].factor = crc->back[zeros];
+	crc->slots[slot].addend = ~multiply(UINT32_MAX, power(crc, 8 * nbytes));
 }
 
 int ckpt_cuda_crc_in(struct ckpt_cuda_crc *crc, ckpt_cuda_stream stream, ckpt_cuda_address from,
@@ -160,7 +175,7 @@ int ckpt_cuda_crc_in(struct ckpt_cuda_crc *crc, ckpt_cuda_stream stream, ckpt_cu
 	int rc;
 
 	assert(slot < crc->slot_count && nbytes <= UINT64_C(1) << 40);
-	set_slot(&crc->slots[slot], from, nbytes);
+	set_slot(crc, slot, from, nbytes);
 	rc = ckpt_cuda_enter(crc->cuda, err);
 	if (rc < 0)
 		return rc;
@@ -194,7 +209,7 @@ static int try_out_in(struct ckpt_cuda_crc *crc, ckpt_cuda_stream stream, const 
 
 	if (rc < 0)
 		return rc;
-	set_slot(&crc->slots[0], crc->constants + 3, nbytes);
+	set_slot(crc, 0, crc->constants + 3, nbytes);
 	code = launch(crc, stream, crc->constants + 3, nbytes, 0);
 	ckpt_cuda_leave(crc->cuda, "cuLaunchKernel", 0, NULL);
 	if (code)
@@ -256,7 +271,7 @@ static int set_up(struct ckpt_cuda_crc *crc, struct ckpt_error *err)
 		rc = allocate(crc, err);
 	if (rc < 0)
 		return rc;
-	constants = make_constants(crc->blocks, err);
+	constants = make_constants(crc, err);
 	if (!constants)
 		return CKPT_E_NOMEM;
 	rc = ckpt_cuda_upload(crc->cuda, crc->constants, constants,
@@ -280,6 +295,7 @@ int ckpt_cuda_crc_new(struct ckpt_cuda *cuda, uint32_t blocks, uint32_t slots,
 	crc->cuda = ckpt_cuda_ref(cuda);
 	crc->blocks = blocks;
 	crc->slot_count = slots;
+	make_powers(crc);
 	rc = set_up(crc, err);
 	if (rc < 0)
 		ckpt_cuda_crc_free(crc);

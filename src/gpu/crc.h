@@ -30,7 +30,7 @@ int ckpt_cuda_crc_new(struct ckpt_cuda *cuda, uint32_t blocks, uint32_t slots,
 /*
  * Enqueues the sum of NBYTES from any address on, 2^40 of them at most. They must stay as they are
  * until an event recorded behind it in STREAM is done; then SLOT has the result. Many may be in
- * flight, in any streams, each with a slot of its own.
+ * flight, in any streams and from any threads, each with a slot of its own.
  */
 int ckpt_cuda_crc_in(struct ckpt_cuda_crc *crc, ckpt_cuda_stream stream, ckpt_cuda_address from,
 		     uint64_t nbytes, uint32_t slot, struct ckpt_error *err);
