@@ -14,7 +14,7 @@
  * of the driver. That a GPU runs what clang made of the kernel is left to gpu/crc_on_gpu.c.
  */
 
-enum { SIZE = 1 << 20, MOST_BLOCKS = 9, SLOTS = 8 };
+enum { SIZE = 1 << 18, MOST_BLOCKS = 9, SLOTS = 8 };
 
 static uint8_t *bytes;
 static uint32_t seed = 1;
