@@ -10,10 +10,13 @@ SLOTS = "src/broadcast/slots.c"
 COMM = "src/gpu/nccl_comm.c"
 CUDA = "src/gpu/cuda.c"
 BOUNDED = "src/gpu/bounded.c"
+CRC = "src/gpu/crc.c"
+KERNEL = "src/gpu/crc_kernel.h"
 
 NCCL = ("test_transport_nccl",)
 COPY = ("test_gpu_copy", "test_transport_nccl")
 CONTEXT = ("test_cuda", "test_gpu_copy", "test_transport_nccl")
+SUMS = ("test_crc",)
 FILES = ("test_broadcast", "test_broadcast_failures", "test_transport_nccl")
 
 MUTANTS = [
@@ -85,6 +88,25 @@ MUTANTS = [
     (CUDA, "	*out = (struct ckpt_cuda_host){ NULL, false };\n	rc", "	*out = (struct ckpt_cuda_host){ NULL, true };\n	rc", COPY),
     (CUDA, "	ckpt_cuda_stream_free(cuda, cuda->copies);\n", "", CONTEXT),
     (CUDA, "code == CKPT_CU_NOT_READY ? 0 : code", "0", CONTEXT),
+    # checksums
+    (CRC, "crc->slots[slot].factor = crc->back[zeros];", "crc->slots[slot].factor = crc->back[zeros & 7];", SUMS),
+    (CRC, "power(crc, 8 * nbytes)", "power(crc, 8 * (nbytes & 0xffff))", SUMS),
+    (CRC, "	uint64_t partials = crc->partials + (uint64_t)slot * crc->blocks * sizeof(uint32_t);", "	uint64_t partials = crc->partials + (uint64_t)(slot & 1) * crc->blocks * sizeof(uint32_t);", SUMS),
+    (CRC, "	return rc < 0 ? rc : fetch(crc, stream, slot, err);", "	return rc;", SUMS),
+    (CRC, "i < crc->blocks; i++)\n		sum ^=", "i < crc->blocks - 1; i++)\n		sum ^=", SUMS),
+    (CRC, "	code = crc->driver->cuStreamSynchronize(stream);", "	code = 0;", SUMS),
+    (CRC, "	if (found == wanted)", "	if (true)", SUMS),
+    (CRC, "		return fail_load(crc, \"cuLaunchKernel\", code, err);", "		return CKPT_E_GPU;", SUMS),
+    (CRC, "	return code ? fail_load(crc, call, code, err) : 0;", "	return 0;", SUMS),
+    (CRC, "				crc->driver->cuModuleUnload(crc->module), NULL);", "				0, NULL);", SUMS),
+    (CRC, "	ckpt_cuda_close(crc->cuda);", "", SUMS),
+    (KERNEL, "		if (off < job->nbytes)", "		if (off < job->nbytes + 1)", SUMS),
+    (KERNEL, "			first = crc_load_bytes(job, 0);", "			first = from[0];", SUMS),
+    (KERNEL, "else if (at > 0 && at < last)", "else if (at > 0 && at <= last)", SUMS),
+    (KERNEL, "	if (last > 0 && at - stride == last)", "	if (at - stride == last)", SUMS),
+    (KERNEL, "	if (last > 0 && at - stride == last)", "	if (last > 0)", SUMS),
+    (KERNEL, "for (crc_u32 i = thread; i < CRC_PRODUCTS; i += count)", "for (crc_u32 i = thread; i < CRC_PRODUCTS; i += count + 1)", SUMS),
+    (KERNEL, "turn <= turns; turn++)", "turn < turns; turn++)", SUMS),
     # what may not come back
     (BOUNDED, "	c->given_up = !done;", "	c->given_up = false;", NCCL),
     (BOUNDED, "	while (!c->done && rc == 0)", "	while (!c->done)", NCCL),
