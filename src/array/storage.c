@@ -116,13 +116,11 @@ struct storage_reading {
 	uint32_t *crc32;
 };
 
-static int use_block(void *ctx, const struct ckpt_block *block, struct ckpt_error *err)
+static uint8_t *place_of(void *ctx, uint64_t i, uint64_t pos)
 {
 	const struct storage_reading *r = ctx;
 
-	(void)err;
-	memcpy((uint8_t *)r->ranges[block->i].buf + block->pos, block->bytes, block->len);
-	return 0;
+	return (uint8_t *)r->ranges[i].buf + pos;
 }
 
 static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
@@ -180,7 +178,7 @@ static int read_planned(struct storage_reading *r, struct ckpt_error *err)
 	struct ckpt_block_reading reading = { .recipes = r->recipes,
 					      .count = r->count,
 					      .crc32 = r->crc32,
-					      .use = use_block,
+					      .place = place_of,
 					      .tick = tick,
 					      .ctx = r };
 	struct ckpt_workers *workers;

@@ -121,7 +121,8 @@ static int take_block(struct ckpt_work *work, void *thread, struct ckpt_error *e
 			.i = l->next,
 			.pos = l->pos,
 			.len = left < l->row_len ? (size_t)left : l->row_len,
-			.bytes = buffer->bytes,
+			.bytes = l->r->place ? l->r->place(l->r->ctx, l->next, l->pos)
+					     : buffer->bytes,
 			.spare = buffer->bytes + (l->r->in_step ? l->r->count : 1) * l->block_len
 		};
 		rc = is_streamed(recipe) ? read_from_stream(l, recipe, block, err) : 0;

@@ -12,7 +12,7 @@ enum { CKPT_READ_BLOCK = 256 << 10, CKPT_READ_BLOCK_MAX = 512 << 10 };
 struct ckpt_block {
 	uint64_t i, pos;
 	size_t len;
-	uint8_t *bytes; /* the thread's own */
+	uint8_t *bytes; /* the thread's own, or where PLACE says */
 	uint8_t *spare; /* as many bytes as were asked for; the thread's own */
 };
 
@@ -34,10 +34,15 @@ struct ckpt_block_reading {
 	bool in_step;
 	size_t row_len;
 	size_t block_len; /* up to CKPT_READ_BLOCK_MAX; 0: CKPT_READ_BLOCK */
+	/*
+	 * Where the bytes at POS of recipe I are to be, not IN_STEP. NULL: in memory of the thread, only
+	 * for USE.
+	 */
+	uint8_t *(*place)(void *ctx, uint64_t i, uint64_t pos);
 	uint32_t *crc32;  /* out: the checksum of each recipe, COUNT of them; NULL: not wanted */
 	/*
 	 * Called by many threads at once, in any order, once for each block. An error ends the
-	 * reading. NULL: only checksums are wanted.
+	 * reading. NULL: only checksums are wanted, or the bytes at their PLACE.
 	 */
 	int (*use)(void *ctx, const struct ckpt_block *block, struct ckpt_error *err);
 	/*
