@@ -7,7 +7,8 @@
  * What must stay true: everything is asked before the opcode is carried out, with the values as
  * they are then; what was checked must not change later, so the arguments of torch's calls are
  * marked as used (mark_used()). A call that no row allows is never plain: every way through
- * check_call() either finds something or records the global as called.
+ * check_call() either finds something or records the global as called. What a package's class or
+ * function may be given is judged in packages.c.
  */
 #include "base/ascii.h"
 #include "scan/walk.h"
@@ -20,16 +21,7 @@
 
 enum { MOST_CALLS_IN_CALLS = 8, SHOWN_NAME = 700, SHOWN_ARGS = 160, FEW_ARGS = 16, MOST_ATTRIBUTE = 256 };
 
-struct checked_call {
-	struct ckpt_scan_walk *w;
-	uint8_t kind; /* enum ckpt_call_kind */
-	const struct ckpt_global *func;
-	const struct ckpt_scan_rule *rule;
-	const struct ckpt_value *args, *kwargs;
-	unsigned nesting;
-};
-
-static void check_call(struct checked_call *c, const struct ckpt_value *func);
+static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value *func);
 
 /* ---- names ---- */
 
@@ -74,13 +66,7 @@ void ckpt_scan_named(struct ckpt_scan_walk *w, const struct ckpt_global *g)
 			       ckpt_scan_show_global(g, shown, sizeof(shown)));
 }
 
-/* Argument I of a call; NULL: there is none. */
-static const struct ckpt_value *arg(const struct ckpt_value *args, uint32_t i)
-{
-	return args->kind == CKPT_TUPLE && i < args->u.seq.count ? args->u.seq.items[i] : NULL;
-}
-
-static bool is_getattr(const struct ckpt_value *v)
+bool ckpt_scan_is_getattr(const struct ckpt_value *v)
 {
 	return v->kind == CKPT_CALL && v->u.call->func->kind == CKPT_GLOBAL &&
 	       ckpt_scan_rule(v->u.call->func->u.global->module, v->u.call->func->u.global->name)
@@ -93,7 +79,7 @@ static bool is_getattr(const struct ckpt_value *v)
  */
 static const struct ckpt_global *class_of(const struct ckpt_value *pid)
 {
-	const struct ckpt_value *cls = arg(pid, ckpt_value_is_str(arg(pid, 0), "module") ? 1 : 0);
+	const struct ckpt_value *cls = ckpt_scan_arg(pid, ckpt_value_is_str(ckpt_scan_arg(pid, 0), "module") ? 1 : 0);
 
 	return cls && cls->kind == CKPT_GLOBAL ? cls->u.global : NULL;
 }
@@ -109,10 +95,10 @@ const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struc
 		return v->u.global;
 	if (v->kind == CKPT_PERSID && !ckpt_scan_is_unknown(v))
 		return class_of(v->u.persid.pid);
-	if (!is_getattr(v))
+	if (!ckpt_scan_is_getattr(v))
 		return NULL;
-	of = arg(v->u.call->args, 0);
-	name = arg(v->u.call->args, 1);
+	of = ckpt_scan_arg(v->u.call->args, 0);
+	name = ckpt_scan_arg(v->u.call->args, 1);
 	if (!of || of->kind != CKPT_GLOBAL || !ckpt_scan_is_text(name) || name->u.bytes.len > MOST_ATTRIBUTE)
 		return NULL;
 	size = of->u.global->name_len + name->u.bytes.len + 2;
@@ -130,7 +116,7 @@ const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struc
 }
 
 /* The entry of a global that is called now. */
-static void mark_called(struct checked_call *c, enum ckpt_scan_kind kind)
+static void mark_called(struct ckpt_scan_checked_call *c, enum ckpt_scan_kind kind)
 {
 	struct ckpt_scan_global *entry =
 		ckpt_scan_add_global(c->w->s, c->func, ckpt_scan_at(c->w), kind);
@@ -144,7 +130,7 @@ static void mark_called(struct checked_call *c, enum ckpt_scan_kind kind)
 
 /* ---- findings ---- */
 
-static void say_dangerous(struct checked_call *c, const char *why)
+static void say_dangerous(struct ckpt_scan_checked_call *c, const char *why)
 {
 	char name[SHOWN_NAME], args[SHOWN_ARGS];
 
@@ -156,7 +142,7 @@ static void say_dangerous(struct checked_call *c, const char *why)
 }
 
 /* It makes data, but nobody calls it so: what comes of it cannot be told. */
-static void say_not_understood(struct checked_call *c, const char *why)
+static void say_not_understood(struct ckpt_scan_checked_call *c, const char *why)
 {
 	char name[SHOWN_NAME], args[SHOWN_ARGS];
 
@@ -186,17 +172,17 @@ static bool is_harmless_attribute(const struct ckpt_value *name)
  * getattr(torch._utils.torch, 'channels_last') of torch, getattr(Outer, 'Inner') of CPython at
  * protocol 2
  */
-static void check_getattr(struct checked_call *c)
+static void check_getattr(struct ckpt_scan_checked_call *c)
 {
-	const struct ckpt_value *of = arg(c->args, 0), *name = arg(c->args, 1);
+	const struct ckpt_value *of = ckpt_scan_arg(c->args, 0), *name = ckpt_scan_arg(c->args, 1);
 	const struct ckpt_value *made =
-		of->kind == CKPT_CALL && !is_getattr(of) ? of->u.call->func : of;
+		of->kind == CKPT_CALL && !ckpt_scan_is_getattr(of) ? of->u.call->func : of;
 	const struct ckpt_global *g = ckpt_scan_callee(c->w, made);
 	const struct ckpt_scan_rule *rule = NULL;
 
 	if (g && made != of && ckpt_scan_rule(g->module, g->name)->call == CKPT_CALL_NEW &&
-	    arg(of->u.call->args, 0)) /* protocols 0 and 1: the class is the first argument */
-		g = ckpt_scan_callee(c->w, arg(of->u.call->args, 0));
+	    ckpt_scan_arg(of->u.call->args, 0)) /* protocols 0 and 1: the class is the first argument */
+		g = ckpt_scan_callee(c->w, ckpt_scan_arg(of->u.call->args, 0));
 	if (g) /* a class, or an instance of one */
 		rule = ckpt_scan_rule(g->module, g->name);
 	if (rule && rule->call != CKPT_CALL_PLAIN && of->kind == CKPT_CALL)
@@ -219,9 +205,9 @@ static void check_getattr(struct checked_call *c)
 }
 
 /* typing.Optional[int] */
-static void check_getitem(struct checked_call *c)
+static void check_getitem(struct ckpt_scan_checked_call *c)
 {
-	const struct ckpt_value *of = arg(c->args, 0);
+	const struct ckpt_value *of = ckpt_scan_arg(c->args, 0);
 
 	if (of->kind == CKPT_GLOBAL && !strcmp(of->u.global->module, "typing"))
 		mark_called(c, CKPT_SCAN_OBJECT);
@@ -241,7 +227,7 @@ static bool may_be_called_later(struct ckpt_scan_walk *w, const struct ckpt_valu
 
 void ckpt_scan_partial_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
-	const struct ckpt_value *func = arg(state, 0);
+	const struct ckpt_value *func = ckpt_scan_arg(state, 0);
 	char args[SHOWN_ARGS];
 
 	if (!func || !may_be_called_later(w, func))
@@ -250,13 +236,13 @@ void ckpt_scan_partial_state(struct ckpt_scan_walk *w, const struct ckpt_value *
 			       ckpt_scan_show_args(state, args, sizeof(args)));
 }
 
-static void check_partial(struct checked_call *c)
+static void check_partial(struct ckpt_scan_checked_call *c)
 {
-	if (!may_be_called_later(c->w, arg(c->args, 0)))
+	if (!may_be_called_later(c->w, ckpt_scan_arg(c->args, 0)))
 		say_dangerous(c, ": a function that would be called with arguments of the file");
 }
 
-static const struct ckpt_value *rest_of(struct checked_call *c, uint32_t first)
+static const struct ckpt_value *rest_of(struct ckpt_scan_checked_call *c, uint32_t first)
 {
 	struct ckpt_value *v = ckpt_machine_new(&c->w->m, CKPT_TUPLE);
 
@@ -283,7 +269,7 @@ static bool is_of_numpy_random(struct ckpt_scan_walk *w, uint32_t i, const struc
 	return i != 1 || !strcmp(g->name, "__bit_generator_ctor");
 }
 
-static bool may_be(struct checked_call *c, uint32_t i, const struct ckpt_value *v)
+static bool may_be(struct ckpt_scan_checked_call *c, uint32_t i, const struct ckpt_value *v)
 {
 	uint64_t wanted = ckpt_scan_wanted(c->rule, i);
 
@@ -292,7 +278,7 @@ static bool may_be(struct checked_call *c, uint32_t i, const struct ckpt_value *
 	return ckpt_scan_fits(c->w, v, wanted ? wanted : CKPT_TYPE_DATA | CKPT_TYPE_CLASS);
 }
 
-static bool are_fitting(struct checked_call *c)
+static bool are_fitting(struct ckpt_scan_checked_call *c)
 {
 	const struct ckpt_seq *args = &c->args->u.seq;
 
@@ -336,10 +322,10 @@ static bool are_scalars(const struct ckpt_value *args)
 }
 
 /* A call that makes a call. */
-static void check_inner(struct checked_call *c, uint8_t kind, const struct ckpt_value *func,
+static void check_inner(struct ckpt_scan_checked_call *c, uint8_t kind, const struct ckpt_value *func,
 			const struct ckpt_value *args)
 {
-	struct checked_call inner = { .w = c->w, .kind = kind, .args = args, .nesting = c->nesting + 1 };
+	struct ckpt_scan_checked_call inner = { .w = c->w, .kind = kind, .args = args, .nesting = c->nesting + 1 };
 
 	if (inner.nesting > MOST_CALLS_IN_CALLS)
 		say_not_understood(c, "which is nested too deep to be looked at");
@@ -353,9 +339,9 @@ static void check_inner(struct checked_call *c, uint8_t kind, const struct ckpt_
  * copyreg._reconstructor(class, base, state) also calls base.__init__(object, state), but of object
  * itself.
  */
-static void check_new(struct checked_call *c, const struct ckpt_value *cls)
+static void check_new(struct ckpt_scan_checked_call *c, const struct ckpt_value *cls)
 {
-	const struct ckpt_value *base = arg(c->args, 1);
+	const struct ckpt_value *base = ckpt_scan_arg(c->args, 1);
 
 	if (strcmp(c->rule->name, "_reconstructor") != 0) {
 		check_inner(c, CKPT_CALL_NEWOBJ, cls, rest_of(c, 1));
@@ -371,17 +357,17 @@ static void check_new(struct checked_call *c, const struct ckpt_value *cls)
 }
 
 /* The function that makes a tensor, and what is then set on it. */
-static void check_from_type(struct checked_call *c)
+static void check_from_type(struct ckpt_scan_checked_call *c)
 {
-	const struct ckpt_value *func = arg(c->args, 0);
+	const struct ckpt_value *func = ckpt_scan_arg(c->args, 0);
 	const struct ckpt_global *g = ckpt_scan_callee(c->w, func);
 	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
 
 	if (rule && rule->kind == CKPT_SCAN_DATA &&
 	    !(rule->result & (CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED)))
 		say_not_understood(c, "wanted a function that makes a tensor");
-	check_inner(c, CKPT_CALL_REDUCE, func, arg(c->args, 2));
-	ckpt_scan_tensor_attributes(c->w, arg(c->args, 3));
+	check_inner(c, CKPT_CALL_REDUCE, func, ckpt_scan_arg(c->args, 2));
+	ckpt_scan_tensor_attributes(c->w, ckpt_scan_arg(c->args, 3));
 }
 
 /*
@@ -396,17 +382,17 @@ static bool is_made_by_init(const struct ckpt_scan_rule *rule)
 }
 
 /* What was looked into, and is copied, stays as it is. */
-static void freeze_arguments(struct checked_call *c)
+static void freeze_arguments(struct ckpt_scan_checked_call *c)
 {
 	for (uint32_t i = 0; i < c->args->u.seq.count; i++) {
 		uint64_t wanted = ckpt_scan_wanted(c->rule, i);
 
 		if ((wanted & CKPT_TYPE_DATA) != CKPT_TYPE_DATA)
-			ckpt_scan_freeze(arg(c->args, i), wanted & (CKPT_TYPE_PAIRS | CKPT_TYPE_SPARSE | CKPT_TYPE_QUANTIZER));
+			ckpt_scan_freeze(ckpt_scan_arg(c->args, i), wanted & (CKPT_TYPE_PAIRS | CKPT_TYPE_SPARSE | CKPT_TYPE_QUANTIZER));
 	}
 }
 
-static void say_misfit(struct checked_call *c)
+static void say_misfit(struct ckpt_scan_checked_call *c)
 {
 	if (c->rule->call == CKPT_CALL_NEVER || !strncmp(c->rule->module, "numpy.random", 12))
 		say_dangerous(c, ": it calls what it is given");
@@ -415,82 +401,15 @@ static void say_misfit(struct checked_call *c)
 			c, "with an object where it takes data, whose methods it may call");
 }
 
-static size_t package_len(const struct ckpt_global *g)
-{
-	return strcspn(g->module, ".");
-}
-
-enum { MOST_IN_ARGUMENTS = 4 /* containers inside of each other */ };
-
-/* A function that nobody knows, or what keeps one to be called: a class has a name as classes have. */
-static bool may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value *v)
-{
-	const struct ckpt_global *g;
-	const struct ckpt_scan_rule *rule;
-	const char *dot, *last;
-
-	if (v->kind == CKPT_CALL && !is_getattr(v))
-		return ckpt_value_is_call_of(v, "functools", "partial");
-	g = v->kind == CKPT_GLOBAL || v->kind == CKPT_CALL ? ckpt_scan_callee(w, v) : NULL;
-	if (!g)
-		return false;
-	rule = ckpt_scan_rule(g->module, g->name);
-	if (rule->kind == CKPT_SCAN_DATA)
-		return false;
-	dot = strrchr(g->name, '.');
-	last = dot ? dot + 1 : g->name;
-	last += strspn(last, "_");
-	return rule->call_runs_code || rule->kind == CKPT_SCAN_CODE || !ckpt_is_upper((unsigned char)*last);
-}
-
-/*
- * Is a function among what is given to a class of a package, which may call it with the rest:
- * SortedKeyList(['text'], exec_)?
- */
-static bool hands_over_function(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
-{
-	if (may_be_function(w, v))
-		return true;
-	if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT)
-		return false;
-	if (depth == MOST_IN_ARGUMENTS || !ckpt_scan_may_look(w, v->u.seq.count))
-		return v->u.seq.count > 0;
-	for (uint32_t i = 0; i < v->u.seq.count; i++)
-		if (hands_over_function(w, v->u.seq.items[i], depth + 1))
-			return true;
-	return false;
-}
-
-/* Is V a class, or function, of the package that G is in? */
-static bool is_of_package(struct ckpt_scan_walk *w, const struct ckpt_value *v, const struct ckpt_global *g)
-{
-	const struct ckpt_global *of = v && (v->kind == CKPT_GLOBAL || is_getattr(v)) ? ckpt_scan_callee(w, v) : NULL;
-
-	return of && package_len(of) == package_len(g) && !strncmp(of->module, g->module, package_len(g));
-}
-
-/* A call of CKPT_CALL_OF_PACKAGE, of whose arguments no more than their number is known. */
-static bool is_as_package_writes(struct checked_call *c)
-{
-	const struct ckpt_value *first = arg(c->args, 0);
-
-	if (c->kwargs || !are_fitting(c) || (ckpt_scan_wanted(c->rule, 0) & CKPT_TYPE_ANY_CLASS && (!is_of_package(c->w, first, c->func) || may_be_function(c->w, first))))
-		return false;
-	for (uint32_t i = 0; i < c->args->u.seq.count; i++)
-		if (hands_over_function(c->w, c->args->u.seq.items[i], 0))
-			return false;
-	return true;
-}
-
-static void check_data(struct checked_call *c)
+static void check_data(struct ckpt_scan_checked_call *c)
 {
 	const struct ckpt_scan_rule *rule = c->rule;
-	const struct ckpt_value *first = arg(c->args, 0);
+	const struct ckpt_value *first = ckpt_scan_arg(c->args, 0);
 	int64_t count = c->args->kind == CKPT_TUPLE ? (int64_t)c->args->u.seq.count : -1;
 	const char *why;
 
 	if (rule->call == CKPT_CALL_OF_PACKAGE) {
-		if (count < rule->least || count > rule->most || !is_as_package_writes(c))
+		if (count < rule->least || count > rule->most || !are_fitting(c) || !ckpt_scan_is_as_package_writes(c))
 			say_dangerous(c, ": a function of a package, with other arguments than the package writes");
 		return;
 	}
@@ -527,7 +446,7 @@ static void check_data(struct checked_call *c)
 		ckpt_scan_will_be_shown(c->w, rule->call == CKPT_CALL_GROUP ? first : c->args);
 	switch ((enum ckpt_scan_call)rule->call) {
 	case CKPT_CALL_GROUP:
-		if (!ckpt_scan_are_in_one_group(c->w, arg(c->args, 1)))
+		if (!ckpt_scan_are_in_one_group(c->w, ckpt_scan_arg(c->args, 1)))
 			say_not_understood(c, "with an exception that is in a group already: Python shows it each time");
 		return;
 	case CKPT_CALL_NEVER:
@@ -538,7 +457,7 @@ static void check_data(struct checked_call *c)
 	case CKPT_CALL_PARTIAL: check_partial(c); return;
 	case CKPT_CALL_NEW: check_new(c, first); return;
 	case CKPT_CALL_FROM_TYPE: check_from_type(c); return;
-	case CKPT_CALL_WITH_STATE: ckpt_scan_tensor_attributes(c->w, arg(c->args, 3)); return;
+	case CKPT_CALL_WITH_STATE: ckpt_scan_tensor_attributes(c->w, ckpt_scan_arg(c->args, 3)); return;
 	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
 	case CKPT_CALL_OF_PLACES: ckpt_scan_has_places(c->w); /* fall through */
 	case CKPT_CALL_OF_TENSORS:
@@ -558,12 +477,12 @@ static void check_data(struct checked_call *c)
 		return;
 	case CKPT_CALL_NUMPY_SCALAR:
 	case CKPT_CALL_NUMPY_BUFFER:
-		first = arg(c->args, rule->call == CKPT_CALL_NUMPY_BUFFER);
+		first = ckpt_scan_arg(c->args, rule->call == CKPT_CALL_NUMPY_BUFFER);
 		if (!ckpt_scan_is_item_dtype(first))
 			say_not_understood(c, "wanted a dtype of numbers");
-		else if (rule->call == CKPT_CALL_NUMPY_BUFFER && !ckpt_scan_is_short_shape(arg(c->args, 2)))
+		else if (rule->call == CKPT_CALL_NUMPY_BUFFER && !ckpt_scan_is_short_shape(ckpt_scan_arg(c->args, 2)))
 			say_not_understood(c, "wanted up to 32 dimensions");
-		else if (!ckpt_scan_are_texts(c->w, first, arg(c->args, rule->call == CKPT_CALL_NUMPY_SCALAR)))
+		else if (!ckpt_scan_are_texts(c->w, first, ckpt_scan_arg(c->args, rule->call == CKPT_CALL_NUMPY_SCALAR)))
 			say_not_understood(c, "a text with what is no character");
 		ckpt_scan_mark(first, CKPT_SCAN_USED);
 		return;
@@ -594,133 +513,7 @@ static bool is_user_container(const struct ckpt_global *g)
 	return !strncmp(g->name, "User", 4) && (!strcmp(g->module, "collections") || !strcmp(g->module, g->name));
 }
 
-/*
- * Is the first argument a bare object of a class of the package that G is in, in which nothing is of
- * the file's choice?
- */
-static bool is_for_its_own(struct checked_call *c, const struct ckpt_global *g)
-{
-	const struct ckpt_value *first = arg(c->args, 0);
-	const struct ckpt_call *made = first && first->kind == CKPT_CALL ? first->u.call : NULL;
-
-	return made && !made->kwargs && !made->state && made->args->kind == CKPT_TUPLE && !made->args->u.seq.count && !made->items.count && !made->pairs.count &&
-	       is_of_package(c->w, made->func, g);
-}
-
-/*
- * "_unpickle_vector", "_rebuild_mesh": for objects that are made again. Others do as well begin with a
- * dash: _open, _eval, _import_module.
- */
-static bool is_named_for_objects(const char *name)
-{
-	static const char *const words[] = { "unpickle", "reconstruct", "rebuild", "restore", "new", "recreate", "unreduce", "deserialize" };
-
-	if (*name != '_')
-		return false;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (ckpt_has_word(name, words[i]))
-			return true;
-	return false;
-}
-
-/* __pyx_unpickle_Enum(class, checksum, state or None): what Cython writes for each class of its own. */
-static bool is_of_cython(struct checked_call *c, const char *name)
-{
-	const struct ckpt_value *sum = arg(c->args, 1), *state = arg(c->args, 2);
-
-	return !strncmp(name, "__pyx_unpickle_", 15) && !c->kwargs && state && c->args->u.seq.count == 3 && is_of_package(c->w, arg(c->args, 0), c->func) &&
-	       sum->kind == CKPT_INT && (state->kind == CKPT_NONE || state->kind == CKPT_TUPLE);
-}
-
-static bool holds_name(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth);
-
-static bool hold_name(struct ckpt_scan_walk *w, const struct ckpt_seq *seq, unsigned depth)
-{
-	if (seq->count && (depth == MOST_IN_ARGUMENTS || !ckpt_scan_may_look(w, seq->count)))
-		return true;
-	for (uint32_t i = 0; i < seq->count; i++)
-		if (holds_name(w, seq->items[i], depth + 1))
-			return true;
-	return false;
-}
-
-/*
- * Is there anything in V that a function could look up, or call: a text, bytes, a class, a function,
- * also inside of an object? Of tensors, and arrays of numbers, the texts are torch's and numpy's.
- */
-static bool holds_name(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
-{
-	const struct ckpt_call *call;
-	uint64_t type = ckpt_scan_type(w, v);
-
-	if (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTES || v->kind == CKPT_BYTEARRAY)
-		return true;
-	if (v->kind < CKPT_GLOBAL)
-		return v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT && hold_name(w, &v->u.seq, depth);
-	if (type & (CKPT_TYPE_TENSOR | CKPT_TYPE_STORAGE | CKPT_TYPE_DTYPE | CKPT_TYPE_LAYOUT | CKPT_TYPE_QSCHEME | CKPT_TYPE_CONSTANT | CKPT_TYPE_DEVICE | CKPT_TYPE_NUMPY_DTYPE) ||
-	    ckpt_scan_is_numbers_array(v))
-		return false;
-	if (v->kind != CKPT_CALL || is_getattr(v) || type == CKPT_TYPE_UNKNOWN || ckpt_value_is_call_of(v, "functools", "partial"))
-		return true;
-	call = v->u.call;
-	if (depth == MOST_IN_ARGUMENTS)
-		return true;
-	return call->args->kind != CKPT_TUPLE || hold_name(w, &call->args->u.seq, depth) || hold_name(w, &call->items, depth) || hold_name(w, &call->pairs, depth) ||
-	       (call->state && holds_name(w, call->state, depth + 1)) || (call->kwargs && holds_name(w, call->kwargs, depth + 1)) || call->setter;
-}
-
-/*
- * What a package writes to have its objects made again is a class, or a function. Of a function that
- * is not in the table nobody knows what it looks up by the texts, or calls of the classes, that it is
- * given: celery's _unpickle_appattr(text, arguments) calls anything. So it is given none, and has a
- * name of its own that says what it is for (_unpickle), or works on an object of the package. Classes have names
- * that begin with a capital, as Python's guide wants it.
- */
-static bool is_called_for_what_it_does(struct checked_call *c)
-{
-	const char *dot = strrchr(c->func->name, '.'), *last = dot ? dot + 1 : c->func->name;
-
-	while (*last == '_' && last[1] >= 'A' && last[1] <= 'Z')
-		last++; /* a class of the package's own */
-	if ((*last >= 'A' && *last <= 'Z') || is_of_cython(c, last))
-		return false;
-	return c->kwargs || c->args->kind != CKPT_TUPLE || holds_name(c->w, c->args, 0) || (!is_named_for_objects(last) && !(is_for_its_own(c, c->func) && c->args->u.seq.count == 1));
-}
-
-/* The first function in V, a few containers down; NULL: there is none. */
-static const struct ckpt_value *find_function(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
-{
-	const struct ckpt_value *found = NULL;
-
-	if (may_be_function(w, v))
-		return v;
-	if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT || depth == MOST_IN_ARGUMENTS || !ckpt_scan_may_look(w, v->u.seq.count))
-		return NULL;
-	for (uint32_t i = 0; i < v->u.seq.count && !found; i++)
-		found = find_function(w, v->u.seq.items[i], depth + 1);
-	return found;
-}
-
-void ckpt_scan_keeps_functions(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *const *values, size_t count)
-{
-	const struct ckpt_global *g = object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL, *function;
-	char name[SHOWN_NAME], of[SHOWN_NAME];
-
-	if (!g || ckpt_scan_rule(g->module, g->name)->kind != CKPT_SCAN_OBJECT)
-		return;
-	for (size_t i = 0; i < count; i++) {
-		const struct ckpt_value *v = find_function(w, values[i], 0);
-
-		if (!v)
-			continue;
-		function = ckpt_scan_callee(w, v->kind == CKPT_CALL && !is_getattr(v) ? v->u.call->func : v);
-		ckpt_scan_find(w->s, CKPT_SCAN_NEEDS_OBJECTS, "state", ckpt_scan_at(w), "an object of %s keeps the function %s, which its class may call",
-			       ckpt_scan_show_global(g, of, sizeof(of)), function ? ckpt_scan_show_global(function, name, sizeof(name)) : "of a call");
-		return;
-	}
-}
-
-static void check_call(struct checked_call *c, const struct ckpt_value *func)
+static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value *func)
 {
 	struct ckpt_scan_global *entry;
 	char args[SHOWN_ARGS];
@@ -766,11 +559,11 @@ static void check_call(struct checked_call *c, const struct ckpt_value *func)
 		say_dangerous(c, ": a class of torch that is not written so");
 		return;
 	}
-	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind == CKPT_CALL_REDUCE && is_called_for_what_it_does(c)) {
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind == CKPT_CALL_REDUCE && ckpt_scan_is_called_for_what_it_does(c)) {
 		say_dangerous(c, ": a function of a package, with arguments of the file");
 		return;
 	}
-	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && (hands_over_function(c->w, c->args, 0) || (c->kwargs && hands_over_function(c->w, c->kwargs, 0)))) {
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_hands_over_function(c)) {
 		say_dangerous(c, ": it may call the function that it is given");
 		return;
 	}
@@ -817,7 +610,7 @@ static void mark_used(struct ckpt_scan_walk *w, const struct ckpt_value *args, u
 void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
 		      const struct ckpt_value *args, const struct ckpt_value *kwargs)
 {
-	struct checked_call c = { .w = w, .kind = kind, .args = args, .kwargs = kwargs };
+	struct ckpt_scan_checked_call c = { .w = w, .kind = kind, .args = args, .kwargs = kwargs };
 
 	if (args->kind == CKPT_TUPLE && args->u.seq.count > FEW_ARGS &&
 	    !ckpt_scan_may_look(w, args->u.seq.count))

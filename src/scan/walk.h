@@ -205,6 +205,36 @@ void ckpt_scan_named(struct ckpt_scan_walk *w, const struct ckpt_global *g);
 void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
 		      const struct ckpt_value *args, const struct ckpt_value *kwargs);
 
+/* Argument I of a call; NULL: there is none. */
+static inline const struct ckpt_value *ckpt_scan_arg(const struct ckpt_value *args, uint32_t i)
+{
+	return args->kind == CKPT_TUPLE && i < args->u.seq.count ? args->u.seq.items[i] : NULL;
+}
+
+/* Is V what getattr() gives? */
+bool ckpt_scan_is_getattr(const struct ckpt_value *v);
+
+/* ---- calls of what packages have (packages.c) ---- */
+
+/* A call as a load would make it, also one that another call makes. */
+struct ckpt_scan_checked_call {
+	struct ckpt_scan_walk *w;
+	uint8_t kind; /* enum ckpt_call_kind */
+	const struct ckpt_global *func;
+	const struct ckpt_scan_rule *rule;
+	const struct ckpt_value *args, *kwargs; /* kwargs may be NULL */
+	unsigned nesting;
+};
+
+/* Of a function of CKPT_CALL_OF_PACKAGE, whose arguments fit its row: has a package's own pickler written it? */
+bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c);
+
+/* Is a function of a package called for what it does, rather than to make an object again? */
+bool ckpt_scan_is_called_for_what_it_does(struct ckpt_scan_checked_call *c);
+
+/* Is a class of a package given a function, which it may call? */
+bool ckpt_scan_hands_over_function(struct ckpt_scan_checked_call *c);
+
 /*
  * OBJECT, of a class of which nothing is known, keeps VALUES in its state or among its items: are
  * there functions among them, which it may call? Says which.
