@@ -559,12 +559,8 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 		say_dangerous(c, ": a class of torch that is not written so");
 		return;
 	}
-	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind == CKPT_CALL_REDUCE && ckpt_scan_is_called_for_what_it_does(c)) {
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_is_package_function(c)) {
 		say_dangerous(c, ": a function of a package, with arguments of the file");
-		return;
-	}
-	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_hands_over_function(c)) {
-		say_dangerous(c, ": it may call the function that it is given");
 		return;
 	}
 	if (c->rule->kind == CKPT_SCAN_OBJECT)

@@ -331,6 +331,20 @@ bool ckpt_scan_is_numbers_array(const struct ckpt_value *v)
 	return letter && strchr("biufc?", letter);
 }
 
+bool ckpt_scan_holds_numbers(const struct ckpt_value *v)
+{
+	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
+	char letter = 0;
+
+	if (!call || call->func->kind != CKPT_GLOBAL)
+		return false;
+	if (ckpt_scan_rule(call->func->u.global->module, call->func->u.global->name)->call == CKPT_CALL_NUMPY_SCALAR)
+		letter = letter_of(item(call->args, 0));
+	else if (call->state && ckpt_scan_rule(call->func->u.global->module, call->func->u.global->name)->then == CKPT_THEN_NUMPY_ARRAY)
+		letter = letter_of(item(call->state, 2));
+	return (letter && strchr("biufcmM?", letter)) || ckpt_scan_is_numbers_array(v);
+}
+
 /* ---- texts in items ---- */
 
 enum { MOST_NESTING = 8 };

@@ -2,59 +2,88 @@
 /*
  * Calls of classes and functions of packages, of which the tables know nothing but the name: what
  * they may be given.
+ *
+ * A name may stand for a class or a function, and of neither it is known what it does with a text: it
+ * may open, import or run what that names. So a call is given numbers and what is made of them; one
+ * word, as enumerations write it; or, where the class is known, and where it is an exception, any
+ * data. NEWOBJ is more than a call of the same name: what is no class ends the load, and only
+ * __new__() sees the arguments. No call is given a function.
+ *
+ * What must stay true: what a call is given counts as it is behind the last opcode, when nothing is
+ * put into it any more, and with all that is in it, however deep and by whatever opcode it got there.
+ * Each value is looked at once for all calls together, so that the time is that of the pickle.
  */
 #include "base/ascii.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "scan/walk.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_NAME = 700 };
+enum { SHOWN_NAME = 700, SHOWN_ARGS = 160, MOST_IN_STATE = 4 /* containers inside of each other */, MOST_WORD = 64 };
+
+/* What a call may be given. */
+enum given {
+	GIVEN_TO_NEW,	  /* no function */
+	GIVEN_DATA,	  /* no function, nor class: a class that is known, which may call that */
+	GIVEN_NUMBERS,	  /* nothing that names something: any class */
+	GIVEN_TO_FUNCTION /* the same */
+};
+
+/* A call that is looked at again behind the last opcode; of its keywords there is another one. */
+struct ckpt_scan_package_call {
+	const struct ckpt_global *func;
+	const struct ckpt_value *args;
+	uint32_t pos; /* of its opcode */
+	uint8_t kind; /* enum ckpt_call_kind */
+	uint8_t given;
+};
+
+/* ---- names ---- */
 
 static size_t package_len(const struct ckpt_global *g)
 {
 	return strcspn(g->module, ".");
 }
 
-enum { MOST_IN_ARGUMENTS = 4 /* containers inside of each other */ };
+static const char *last_name(const struct ckpt_global *g)
+{
+	const char *dot = strrchr(g->name, '.');
 
-/* A function that nobody knows, or what keeps one to be called: a class has a name as classes have. */
+	return dot ? dot + 1 : g->name;
+}
+
+/* "Class", "_Class": classes have names that begin with a capital, as Python's guide wants it. */
+static bool is_named_as_class(const char *name)
+{
+	name += strspn(name, "_");
+	return ckpt_is_upper((unsigned char)*name);
+}
+
+/* numpy.float32, which makes a number of what it is given, and is a value in many states. */
+static bool is_number_class(const struct ckpt_global *g)
+{
+	static const char *const names[] = { "bool_", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "longdouble", "complex64", "complex128", "datetime64", "timedelta64", "str_", "bytes_", NULL };
+
+	return !strcmp(g->module, "numpy") && ckpt_is_one_of(g->name, names);
+}
+
+/* A function that nobody knows, or what keeps one to be called. */
 static bool may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
 	const struct ckpt_global *g;
 	const struct ckpt_scan_rule *rule;
-	const char *dot, *last;
 
 	if (v->kind == CKPT_CALL && !ckpt_scan_is_getattr(v))
 		return ckpt_value_is_call_of(v, "functools", "partial");
-	g = v->kind == CKPT_GLOBAL || v->kind == CKPT_CALL ? ckpt_scan_callee(w, v) : NULL;
+	g = v->kind >= CKPT_GLOBAL ? ckpt_scan_callee(w, v) : NULL;
 	if (!g)
-		return false;
+		return v->kind == CKPT_CALL;
 	rule = ckpt_scan_rule(g->module, g->name);
-	if (rule->kind == CKPT_SCAN_DATA)
+	if (rule->kind == CKPT_SCAN_DATA || is_number_class(g))
 		return false;
-	dot = strrchr(g->name, '.');
-	last = dot ? dot + 1 : g->name;
-	last += strspn(last, "_");
-	return rule->call_runs_code || rule->kind == CKPT_SCAN_CODE || !ckpt_is_upper((unsigned char)*last);
-}
-
-/*
- * Is a function among what is given to a class of a package, which may call it with the rest:
- * SortedKeyList(['text'], exec_)?
- */
-static bool hands_over_function(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
-{
-	if (may_be_function(w, v))
-		return true;
-	if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT)
-		return false;
-	if (depth == MOST_IN_ARGUMENTS || !ckpt_scan_may_look(w, v->u.seq.count))
-		return v->u.seq.count > 0;
-	for (uint32_t i = 0; i < v->u.seq.count; i++)
-		if (hands_over_function(w, v->u.seq.items[i], depth + 1))
-			return true;
-	return false;
+	return rule->call_runs_code || rule->kind == CKPT_SCAN_CODE || !is_named_as_class(last_name(g));
 }
 
 /* Is V a class, or function, of the package that G is in? */
@@ -63,31 +92,6 @@ static bool is_of_package(struct ckpt_scan_walk *w, const struct ckpt_value *v, 
 	const struct ckpt_global *of = v && (v->kind == CKPT_GLOBAL || ckpt_scan_is_getattr(v)) ? ckpt_scan_callee(w, v) : NULL;
 
 	return of && package_len(of) == package_len(g) && !strncmp(of->module, g->module, package_len(g));
-}
-
-bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c)
-{
-	const struct ckpt_value *first = ckpt_scan_arg(c->args, 0);
-
-	if (c->kwargs || (ckpt_scan_wanted(c->rule, 0) & CKPT_TYPE_ANY_CLASS && (!is_of_package(c->w, first, c->func) || may_be_function(c->w, first))))
-		return false;
-	for (uint32_t i = 0; i < c->args->u.seq.count; i++)
-		if (hands_over_function(c->w, c->args->u.seq.items[i], 0))
-			return false;
-	return true;
-}
-
-/*
- * Is the first argument a bare object of a class of the package that G is in, in which nothing is of
- * the file's choice?
- */
-static bool is_for_its_own(struct ckpt_scan_checked_call *c, const struct ckpt_global *g)
-{
-	const struct ckpt_value *first = ckpt_scan_arg(c->args, 0);
-	const struct ckpt_call *made = first && first->kind == CKPT_CALL ? first->u.call : NULL;
-
-	return made && !made->kwargs && !made->state && made->args->kind == CKPT_TUPLE && !made->args->u.seq.count && !made->items.count && !made->pairs.count &&
-	       is_of_package(c->w, made->func, g);
 }
 
 /*
@@ -106,69 +110,343 @@ static bool is_named_for_objects(const char *name)
 	return false;
 }
 
-/* __pyx_unpickle_Enum(class, checksum, state or None): what Cython writes for each class of its own. */
-static bool is_of_cython(struct ckpt_scan_checked_call *c, const char *name)
+/* Exceptions are written as calls with what they say. */
+static bool is_named_as_exception(const char *name)
 {
-	const struct ckpt_value *sum = ckpt_scan_arg(c->args, 1), *state = ckpt_scan_arg(c->args, 2);
-
-	return !strncmp(name, "__pyx_unpickle_", 15) && !c->kwargs && state && c->args->u.seq.count == 3 && is_of_package(c->w, ckpt_scan_arg(c->args, 0), c->func) &&
-	       sum->kind == CKPT_INT && (state->kind == CKPT_NONE || state->kind == CKPT_TUPLE);
+	return ckpt_ends_with(name, "Error") || ckpt_ends_with(name, "Exception") || ckpt_ends_with(name, "Warning");
 }
 
-static bool holds_name(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth);
-
-static bool hold_name(struct ckpt_scan_walk *w, const struct ckpt_seq *seq, unsigned depth)
+/* Classes that are written as calls with texts, or with objects, and only keep what they are given. */
+static bool is_known(const struct ckpt_global *g)
 {
-	if (seq->count && (depth == MOST_IN_ARGUMENTS || !ckpt_scan_may_look(w, seq->count)))
-		return true;
-	for (uint32_t i = 0; i < seq->count; i++)
-		if (holds_name(w, seq->items[i], depth + 1))
+	static const char *const classes[][2] = {
+		{ "pandas._libs.interval", "Interval" },
+		{ "pandas._libs.tslibs.period", "Period" },
+		{ "pandas._libs.tslibs.offsets", "CustomBusinessDay" },
+		{ "pandas._libs.tslibs.offsets", "CustomBusinessHour" },
+		{ "pandas._libs.tslibs.offsets", "CustomBusinessMonthBegin" },
+		{ "pandas._libs.tslibs.offsets", "CustomBusinessMonthEnd" },
+		{ "pandas._libs.tslibs.offsets", "FY5253" },
+		{ "pandas._libs.tslibs.offsets", "FY5253Quarter" },
+		{ "pandas.core.dtypes.dtypes", "IntervalDtype" },
+		{ "pandas.core.dtypes.dtypes", "PeriodDtype" },
+		{ "pandas.core.arrays.string_", "StringDtype" },
+		{ "flax.core.frozen_dict", "FrozenDict" },
+		{ "ordered_set", "OrderedSet" },
+		{ "sortedcontainers.sorteddict", "SortedDict" },
+		{ "sortedcontainers.sortedlist", "SortedList" },
+		{ "sortedcontainers.sortedlist", "SortedKeyList" },
+		{ "sortedcontainers.sortedset", "SortedSet" },
+	};
+
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+		if (!strcmp(g->name, classes[i][1]) && !strcmp(g->module, classes[i][0]))
 			return true;
 	return false;
 }
 
-/*
- * Is there anything in V that a function could look up, or call: a text, bytes, a class, a function,
- * also inside of an object? Of tensors, and arrays of numbers, the texts are torch's and numpy's.
- */
-static bool holds_name(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
-{
-	const struct ckpt_call *call;
-	uint64_t type = ckpt_scan_type(w, v);
+/* ---- one call, when it is made ---- */
 
-	if (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTES || v->kind == CKPT_BYTEARRAY)
-		return true;
-	if (v->kind < CKPT_GLOBAL)
-		return v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT && hold_name(w, &v->u.seq, depth);
-	if (type & (CKPT_TYPE_TENSOR | CKPT_TYPE_STORAGE | CKPT_TYPE_DTYPE | CKPT_TYPE_LAYOUT | CKPT_TYPE_QSCHEME | CKPT_TYPE_CONSTANT | CKPT_TYPE_DEVICE | CKPT_TYPE_NUMPY_DTYPE) ||
-	    ckpt_scan_is_numbers_array(v))
+/* "steps", "bf16-mixed": nothing that a path, an address, a program with arguments or a formula could be. */
+static bool is_word(const struct ckpt_value *v)
+{
+	if (!ckpt_scan_is_text(v) || v->u.bytes.len > MOST_WORD)
 		return false;
-	if (v->kind != CKPT_CALL || ckpt_scan_is_getattr(v) || type == CKPT_TYPE_UNKNOWN || ckpt_value_is_call_of(v, "functools", "partial"))
-		return true;
-	call = v->u.call;
-	if (depth == MOST_IN_ARGUMENTS)
-		return true;
-	return call->args->kind != CKPT_TUPLE || hold_name(w, &call->args->u.seq, depth) || hold_name(w, &call->items, depth) || hold_name(w, &call->pairs, depth) ||
-	       (call->state && holds_name(w, call->state, depth + 1)) || (call->kwargs && holds_name(w, call->kwargs, depth + 1)) || call->setter;
+	for (uint64_t i = 0; i < v->u.bytes.len; i++)
+		if (!ckpt_is_alnum((unsigned char)v->u.bytes.ptr[i]) && v->u.bytes.ptr[i] != '_' && v->u.bytes.ptr[i] != '-')
+			return false;
+	return true;
+}
+
+/*
+ * Color('red'): what Python's enumerations write. Of private names it may be a function:
+ * _LoadLibrary('name').
+ */
+static bool is_member(const struct ckpt_global *g, const struct ckpt_value *args)
+{
+	return args->kind == CKPT_TUPLE && args->u.seq.count == 1 && is_word(args->u.seq.items[0]) && ckpt_is_upper((unsigned char)*last_name(g));
+}
+
+/* Is V a bare object of a class of the package that G is in, in which nothing is of the file's choice? */
+static bool is_bare_of_package(struct ckpt_scan_walk *w, const struct ckpt_value *v, const struct ckpt_global *g)
+{
+	const struct ckpt_call *made = v && v->kind == CKPT_CALL ? v->u.call : NULL;
+
+	return made && !made->kwargs && !made->state && made->args->kind == CKPT_TUPLE && !made->args->u.seq.count && !made->items.count && !made->pairs.count &&
+	       is_of_package(w, made->func, g);
+}
+
+/* __pyx_unpickle_Enum(class, checksum, state or None): what Cython writes for each class of its own. */
+static bool is_of_cython(struct ckpt_scan_checked_call *c, const char *name)
+{
+	const struct ckpt_value *cls = ckpt_scan_arg(c->args, 0), *sum = ckpt_scan_arg(c->args, 1), *state = ckpt_scan_arg(c->args, 2);
+
+	return !strncmp(name, "__pyx_unpickle_", 15) && !c->kwargs && state && c->args->u.seq.count == 3 && is_of_package(c->w, cls, c->func) && !may_be_function(c->w, cls) &&
+	       sum->kind == CKPT_INT && (state->kind == CKPT_NONE || state->kind == CKPT_TUPLE);
+}
+
+/* Those of the library that are made to be derived from, and what torch calls: these are judged where they are called. */
+static bool is_judged_elsewhere(const struct ckpt_global *g)
+{
+	return ckpt_scan_is_stdlib(g->module) || !strncmp(g->module, "torch.", 6);
+}
+
+static void look_again(struct ckpt_scan_checked_call *c, enum given given)
+{
+	struct ckpt_scan_walk *w = c->w;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct ckpt_value *args = i ? c->kwargs : c->args;
+		struct ckpt_scan_package_call *grown;
+
+		if (!args || (args->kind == CKPT_TUPLE && !args->u.seq.count))
+			continue;
+		grown = ckpt_grow(w->package_calls, w->package_call_count, &w->package_call_cap, sizeof(*grown));
+		w->s->no_memory |= !grown;
+		if (!grown)
+			return;
+		w->package_calls = grown;
+		grown[w->package_call_count++] = (struct ckpt_scan_package_call){ c->func, args, (uint32_t)w->m.op.pos, c->kind, (uint8_t)given };
+	}
+}
+
+/* pandas makes an index of one of its own classes so; others of its classes open files. */
+static bool is_index_of_pandas(const struct ckpt_value *cls)
+{
+	static const char *const names[] = { "Index", "RangeIndex", "MultiIndex", "CategoricalIndex", "IntervalIndex", "DatetimeIndex", "TimedeltaIndex", "PeriodIndex", "NumericIndex", "Int64Index", "UInt64Index", "Float64Index", NULL };
+
+	return cls->kind == CKPT_GLOBAL && ckpt_is_one_of(cls->u.global->name, names);
+}
+
+bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c)
+{
+	const struct ckpt_value *first = ckpt_scan_arg(c->args, 0);
+
+	if (c->kwargs)
+		return false;
+	if (ckpt_scan_wanted(c->rule, 0) & CKPT_TYPE_ANY_CLASS && (!is_of_package(c->w, first, c->func) || may_be_function(c->w, first) || (!strncmp(c->func->module, "pandas", 6) && !is_index_of_pandas(first))))
+		return false;
+	look_again(c, GIVEN_TO_NEW);
+	return true;
 }
 
 /*
  * What a package writes to have its objects made again is a class, or a function. Of a function that
  * is not in the table nobody knows what it looks up by the texts, or calls of the classes, that it is
  * given: celery's _unpickle_appattr(text, arguments) calls anything. So it is given none, and has a
- * name of its own that says what it is for (_unpickle), or works on an object of the package. Classes have names
- * that begin with a capital, as Python's guide wants it.
+ * name of its own that says what it is for (_unpickle), or works on a bare object of the package.
  */
-bool ckpt_scan_is_called_for_what_it_does(struct ckpt_scan_checked_call *c)
+bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c)
 {
-	const char *dot = strrchr(c->func->name, '.'), *last = dot ? dot + 1 : c->func->name;
+	const char *name = last_name(c->func);
 
-	while (*last == '_' && last[1] >= 'A' && last[1] <= 'Z')
-		last++; /* a class of the package's own */
-	if ((*last >= 'A' && *last <= 'Z') || is_of_cython(c, last))
+	if (c->kind != CKPT_CALL_REDUCE || is_of_cython(c, name) || is_judged_elsewhere(c->func)) {
+		look_again(c, GIVEN_TO_NEW);
 		return false;
-	return c->kwargs || c->args->kind != CKPT_TUPLE || holds_name(c->w, c->args, 0) || (!is_named_for_objects(last) && !(is_for_its_own(c, c->func) && c->args->u.seq.count == 1));
+	}
+	if (is_named_as_class(name)) {
+		if (is_known(c->func) || is_named_as_exception(name))
+			look_again(c, GIVEN_DATA);
+		else if (!is_member(c->func, c->args) || c->kwargs)
+			look_again(c, GIVEN_NUMBERS);
+		return false;
+	}
+	if (c->kwargs || c->args->kind != CKPT_TUPLE || (!is_named_for_objects(name) && !(is_bare_of_package(c->w, ckpt_scan_arg(c->args, 0), c->func) && c->args->u.seq.count == 1)))
+		return true;
+	look_again(c, GIVEN_TO_FUNCTION);
+	return false;
 }
+
+/* ---- all calls, behind the last opcode ---- */
+
+enum looked_for { A_FUNCTION = 1 << 0, A_NAME = 1 << 1, A_CLASS = 1 << 2 };
+
+/* What is on the way to be looked at. */
+struct search {
+	struct ckpt_scan_walk *w;
+	uint8_t *seen; /* owned, by ids: enum looked_for */
+	const struct ckpt_value **stack; /* owned */
+	uint32_t depth, cap;
+	enum looked_for wanted;
+	bool members_are_names;
+};
+
+static void push(struct search *f, const struct ckpt_value *v)
+{
+	const struct ckpt_value **grown;
+
+	if (!v || (v->id && f->seen[v->id] & f->wanted))
+		return;
+	f->seen[v->id] |= (uint8_t)f->wanted;
+	grown = ckpt_grow(f->stack, f->depth, &f->cap, sizeof(*grown));
+	f->w->s->no_memory |= !grown;
+	if (!grown)
+		return;
+	f->stack = grown;
+	f->stack[f->depth++] = v;
+}
+
+static void push_all(struct search *f, const struct ckpt_seq *seq, uint32_t from)
+{
+	for (uint32_t i = from; i < seq->count; i++)
+		push(f, seq->items[i]);
+}
+
+/*
+ * What a call was made of, but for the class or function that it makes or calls something of, the
+ * bytes of a date, and what numpy makes an empty array of.
+ */
+static void push_arguments(struct search *f, const struct ckpt_call *call, const struct ckpt_scan_rule *rule)
+{
+	uint32_t from = rule && (rule->call == CKPT_CALL_NEW || rule->call == CKPT_CALL_FROM_TYPE || rule->call == CKPT_CALL_DATE || rule->call == CKPT_CALL_TIME || rule->call == CKPT_CALL_DATETIME);
+
+	if (rule && !strcmp(rule->name, "_reconstructor")) /* class, base, state */
+		from = 2;
+	if (call->args->kind != CKPT_TUPLE)
+		push(f, call->args);
+	else if (!rule || rule->then != CKPT_THEN_NUMPY_ARRAY)
+		push_all(f, &call->args->u.seq, from);
+	push(f, call->kwargs);
+}
+
+static void push_inside(struct search *f, const struct ckpt_value *v)
+{
+	const struct ckpt_global *g;
+
+	if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT)
+		push_all(f, &v->u.seq, 0);
+	if (v->kind == CKPT_PERSID && v->u.persid.pid->kind == CKPT_TUPLE && ckpt_value_is_str(ckpt_scan_arg(v->u.persid.pid, 0), "reduce_package"))
+		push(f, v->u.persid.pid->u.seq.items[v->u.persid.pid->u.seq.count - 1]);
+	if (v->kind != CKPT_CALL)
+		return;
+	g = ckpt_scan_callee(f->w, v->u.call->func);
+	push_arguments(f, v->u.call, g ? ckpt_scan_rule(g->module, g->name) : NULL);
+	push_all(f, &v->u.call->items, 0);
+	push_all(f, &v->u.call->pairs, 0);
+	push(f, v->u.call->state);
+	push(f, v->u.call->setter);
+}
+
+/* A call of the table whose texts are numbers, and nothing else. */
+static bool makes_number(const struct ckpt_scan_rule *rule)
+{
+	static const char *const names[] = { "int", "long", "float", "complex", "bool", "Decimal", "Fraction", NULL };
+
+	return rule->kind == CKPT_SCAN_DATA && ckpt_is_one_of(rule->name, names);
+}
+
+/* Calls whose results are texts or bytes, whatever they are made of: bytes([105, 100]). */
+static bool makes_name(const struct ckpt_scan_rule *rule)
+{
+	static const char *const names[] = { "bytes", "bytearray", "str", "unicode", "array", "_array_reconstructor", "BytesIO", "encode", "TorchVersion", NULL };
+
+	return rule->kind == CKPT_SCAN_DATA && (!strcmp(rule->module, "pathlib") || ckpt_is_one_of(rule->name, names));
+}
+
+enum named { NAMES_NOTHING, NAMES_SOMETHING, NAMES_INSIDE };
+
+/*
+ * Is V, by itself, what a function could look up, open or call: a text, bytes, a class? Of tensors,
+ * and arrays of numbers, the texts are torch's and numpy's.
+ */
+static enum named names(struct search *f, const struct ckpt_value *v)
+{
+	const uint64_t nothing = CKPT_TYPE_TENSOR | CKPT_TYPE_STORAGE | CKPT_TYPE_DTYPE | CKPT_TYPE_LAYOUT | CKPT_TYPE_QSCHEME | CKPT_TYPE_CONSTANT | CKPT_TYPE_DEVICE | CKPT_TYPE_NUMPY_DTYPE;
+	const struct ckpt_global *g;
+	const struct ckpt_scan_rule *rule;
+	uint64_t type = ckpt_scan_type(f->w, v);
+
+	if (v->kind < CKPT_GLOBAL) {
+		if (v->kind >= CKPT_TUPLE)
+			return NAMES_INSIDE;
+		return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTES || v->kind == CKPT_BYTEARRAY ? NAMES_SOMETHING : NAMES_NOTHING;
+	}
+	if (type & nothing || ckpt_scan_holds_numbers(v))
+		return NAMES_NOTHING;
+	if (v->kind != CKPT_CALL || ckpt_scan_is_getattr(v) || v->u.call->setter)
+		return NAMES_SOMETHING;
+	g = ckpt_scan_callee(f->w, v->u.call->func);
+	rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
+	if (!rule || rule->call == CKPT_CALL_PARTIAL || makes_name(rule))
+		return NAMES_SOMETHING;
+	if (makes_number(rule))
+		return NAMES_NOTHING;
+	if (!f->members_are_names && !v->u.call->state && !v->u.call->items.count && !v->u.call->pairs.count && !v->u.call->kwargs && is_member(g, v->u.call->args))
+		return NAMES_NOTHING;
+	return NAMES_INSIDE;
+}
+
+/* The first of what is looked for in what CALL was given; NULL: there is none. */
+static const struct ckpt_value *find_given(struct search *f, const struct ckpt_scan_package_call *call)
+{
+	f->depth = 0;
+	push(f, call->args);
+	while (f->depth && !f->w->s->no_memory) {
+		const struct ckpt_value *v = f->stack[--f->depth];
+		enum named is = f->wanted == A_NAME ? names(f, v) : NAMES_INSIDE;
+
+		if (is == NAMES_SOMETHING || (f->wanted == A_FUNCTION && may_be_function(f->w, v)) || (f->wanted == A_CLASS && ckpt_scan_type(f->w, v) & (CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE)))
+			return v;
+		if (is == NAMES_INSIDE)
+			push_inside(f, v);
+	}
+	return NULL;
+}
+
+static void say(struct search *f, const struct ckpt_scan_package_call *call, const struct ckpt_value *v)
+{
+	const struct ckpt_global *function = f->wanted == A_FUNCTION ? ckpt_scan_callee(f->w, v->kind == CKPT_CALL && !ckpt_scan_is_getattr(v) ? v->u.call->func : v) : NULL;
+	char name[SHOWN_NAME], args[SHOWN_ARGS], given[SHOWN_NAME];
+	uint64_t at = f->w->in->base + call->pos;
+	const char *does = call->kind == CKPT_CALL_REDUCE ? "calls" : "makes an instance of";
+
+	ckpt_scan_show_global(call->func, name, sizeof(name));
+	ckpt_scan_show_args(call->args, args, sizeof(args));
+	if (f->wanted == A_FUNCTION)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "call", at, "%s %s%s: it may call the function %s that it is given", does, name, args,
+			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call");
+	else if (call->given == GIVEN_TO_FUNCTION)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "call", at, "%s %s%s: a function of a package, with arguments of the file", does, name, args);
+	else if (f->wanted == A_CLASS)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "call", at, "%s %s%s: it may call the class that it is given, with the rest of that", does, name, args);
+	else
+		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "call", at, "%s %s%s: a class that is not known, which may open, import or run what a text, bytes or a class among its arguments names", does, name,
+			       args);
+}
+
+static void search(struct search *f, enum looked_for wanted, enum given given)
+{
+	f->wanted = wanted;
+	f->members_are_names = given == GIVEN_TO_FUNCTION;
+	for (uint32_t i = 0; i < f->w->package_call_count; i++) {
+		const struct ckpt_scan_package_call *call = &f->w->package_calls[i];
+		const struct ckpt_value *v = wanted == A_FUNCTION || call->given == given ? find_given(f, call) : NULL;
+
+		if (v)
+			say(f, call, v);
+	}
+}
+
+void ckpt_scan_check_packages(struct ckpt_scan_walk *w)
+{
+	struct search f = { .w = w };
+
+	if (!w->package_call_count)
+		return;
+	f.seen = calloc(w->doc.next_id + (size_t)1, 1);
+	w->s->no_memory |= !f.seen;
+	if (f.seen) {
+		search(&f, A_FUNCTION, GIVEN_TO_NEW); /* of all */
+		search(&f, A_CLASS, GIVEN_DATA);
+		/* what these had in common with a class was said to be worse */
+		search(&f, A_NAME, GIVEN_TO_FUNCTION);
+		search(&f, A_NAME, GIVEN_NUMBERS);
+	}
+	free(f.seen);
+	free(f.stack);
+}
+
+/* ---- what objects keep ---- */
 
 /* The first function in V, a few containers down; NULL: there is none. */
 static const struct ckpt_value *find_function(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
@@ -177,16 +455,11 @@ static const struct ckpt_value *find_function(struct ckpt_scan_walk *w, const st
 
 	if (may_be_function(w, v))
 		return v;
-	if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT || depth == MOST_IN_ARGUMENTS || !ckpt_scan_may_look(w, v->u.seq.count))
+	if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT || depth == MOST_IN_STATE || !ckpt_scan_may_look(w, v->u.seq.count))
 		return NULL;
 	for (uint32_t i = 0; i < v->u.seq.count && !found; i++)
 		found = find_function(w, v->u.seq.items[i], depth + 1);
 	return found;
-}
-
-bool ckpt_scan_hands_over_function(struct ckpt_scan_checked_call *c)
-{
-	return hands_over_function(c->w, c->args, 0) || (c->kwargs && hands_over_function(c->w, c->kwargs, 0));
 }
 
 void ckpt_scan_keeps_functions(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *const *values, size_t count)
@@ -207,4 +480,3 @@ void ckpt_scan_keeps_functions(struct ckpt_scan_walk *w, const struct ckpt_value
 		return;
 	}
 }
-

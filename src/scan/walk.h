@@ -35,6 +35,8 @@ struct ckpt_scan_walk {
 	uint32_t text_count, text_cap;
 	uint64_t shown;			    /* items and bytes of which exceptions make texts */
 	const struct ckpt_value *nested;    /* that was looked into last */
+	struct ckpt_scan_package_call *package_calls; /* malloc: whose arguments are looked at behind the last opcode */
+	uint32_t package_call_count, package_call_cap;
 	const struct ckpt_value **inner;    /* malloc: objects that are in others */
 	uint32_t inner_count, inner_cap;
 	const struct ckpt_value **grown;    /* malloc: that got keys more than once */
@@ -229,11 +231,15 @@ struct ckpt_scan_checked_call {
 /* Of a function of CKPT_CALL_OF_PACKAGE, whose arguments fit its row: has a package's own pickler written it? */
 bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c);
 
-/* Is a function of a package called for what it does, rather than to make an object again? */
-bool ckpt_scan_is_called_for_what_it_does(struct ckpt_scan_checked_call *c);
+/*
+ * A class or function of which nothing but the name is known is called, or made an instance of. Is it,
+ * by its name, a function that is called for what it does? What it is given is looked at behind the
+ * last opcode.
+ */
+bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c);
 
-/* Is a class of a package given a function, which it may call? */
-bool ckpt_scan_hands_over_function(struct ckpt_scan_checked_call *c);
+/* Behind the last opcode: was any of those calls given what it may do harm with? Says so. */
+void ckpt_scan_check_packages(struct ckpt_scan_walk *w);
 
 /*
  * OBJECT, of a class of which nothing is known, keeps VALUES in its state or among its items: are
@@ -296,6 +302,8 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state);
 bool ckpt_scan_is_item_dtype(const struct ckpt_value *v);
 /* an array of bool, int, float or complex, of which torch can make a tensor */
 bool ckpt_scan_is_numbers_array(const struct ckpt_value *v);
+/* such an array, or one of dates, or one number or date of numpy */
+bool ckpt_scan_holds_numbers(const struct ckpt_value *v);
 
 /*
  * The shape of an array of numpy: a literal tuple of up to 32 numbers, as more than that is too

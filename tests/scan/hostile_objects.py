@@ -99,7 +99,7 @@ def functions_that_look_up():
                                      ("celery.app.utils", "_unpickle_app_v2", NAME("celery", "Celery"), {"main": "x"}), ("PyQt5.sip", "_unpickle_type", "this", "X", ()), ("PyQt6.sip", "_unpickle_type", "this", "X", ()),
                                      ("PyQt5.sip", "_unpickle_enum", "this", "X", 1), ("sip", "_unpickle_enum", "this", "X", 1), ("astropy.units.core", "_recreate_irreducible_unit", NAME("astropy.units", "Unit"), ["m"], True), ("pint", "_unpickle", NAME("pint", "Unit"), "m"),
                                      ("a.b", "_rebuild", "x"), ("a.b", "_reconstruct", blob(b"x")), ("a.b", "_restore", own), ("a.b", "_recreate", own, 1), ("a.b", "_new", "x", 1), ("a.b", "_deserialize", blob(b"x")), ("a.b", "_unreduce", own, ()),
-                                     ("a.b", "_do_unpickle", 1, ["x"]), ("a.b", "_unpickle", {"x": 1}), ("a.b", "_unpickle", {1: "x"}), ("a.b", "_unpickle", [[[[[[1]]]]]]), ("a.b", "_unpickle", made + value({"x": 1}) + b"b"), ("a.b", "_unpickle", NAME("a.c", "Class") + value(("x",)) + b"\x81"),
+                                     ("a.b", "_do_unpickle", 1, ["x"]), ("a.b", "_unpickle", {"x": 1}), ("a.b", "_unpickle", {1: "x"}), ("a.b", "_unpickle", [[[[[["x"]]]]]]), ("a.b", "_rebuild", reduce_("builtins", "bytes", [105, 100])), ("a.b", "_rebuild", reduce_("builtins", "bytearray", [105, 100])), ("a.b", "_rebuild", reduce_("builtins", "bytearray")), ("a.b", "_rebuild", reduce_("array", "array", "b", [105])), ("a.b", "_rebuild", reduce_("builtins", "str")), ("a.b", "_rebuild", reduce_("pathlib", "PosixPath")), ("a.b", "_rebuild", b"]q\x05" + value("x") + b"a"), ("a.b", "_unpickle", made + value({"x": 1}) + b"b"), ("a.b", "_unpickle", NAME("a.c", "Class") + value(("x",)) + b"\x81"),
                                      ("a.b", "_unpickle", reduce_("collections", "OrderedDict", [("x", 1)])), ("a.b", "_unpickle", NAME("collections", "deque") + b")R" + value("x") + b"a"), ("a.b", "_unpickle", NAME("torch", "FloatStorage")), ("a.b", "_unpickle", NAME("builtins", "list")),
                                      ("a.b", "_unpickle", call(NAME("functools", "partial"), own)), ("a.b", "_unpickle", call(NAME("__builtin__", "getattr"), own, "X")), ("a.b", "_unpickle", reduce_("_codecs", "encode", "x", "latin1")), ("a.b", "_unpickle", *[1] * 15 + ["x"]),
                                      ("a.b", "make", own), ("a.b", "_open", own)):
@@ -128,7 +128,7 @@ def functions_that_look_up():
         (("sklearn.neighbors._kd_tree", "newObj"), True, (NAME("sklearn.neighbors._kd_tree", "KDTree"),)), (("sklearn.neighbors._kd_tree", "newObj"), False, (NAME("a", "Class"),)), (("sklearn.neighbors._kd_tree", "newObj"), False, ("x",))):
         body = call(NAME(module, name), *arguments)
         sample("%s_%s_%08x.pkl" % ("fine_known" if fine else "known", name, zlib.crc32(body)), proto(4, body), "a function of a package that is known", {"needs-objects"} if fine else RUN)
-    sample("fine_look_up_numbers.pkl", proto(2, call(NAME("a.b", "_unpickle"), 1, b"G" + struct.pack(">d", 2.5), (True, None, [3]), array, NAME("torch", "float32"), NAME("collections", "OrderedDict") + b")R", made)), "a function that is given numbers", {"needs-objects"})
+    sample("fine_look_up_numbers.pkl", proto(2, call(NAME("a.b", "_unpickle"), 1, b"G" + struct.pack(">d", 2.5), (True, None, [3]), [[[[[[[[1]]]]]]]], reduce_("decimal", "Decimal", "1.5"), reduce_("datetime", "date", blob(b"\x07\xe8\x01\x01")), array, NAME("torch", "float32"), NAME("collections", "OrderedDict") + b")R", made)), "a function that is given numbers", {"needs-objects"})
     sample("fine_look_up_tensor.pt", torch_zip(proto(2, call(NAME("a.b", "_rebuild_tensor"), TENSOR, 1))), "a function that is given a tensor", {"needs-objects"})
 
 
@@ -151,12 +151,54 @@ def functions_handed_over():
         both("handed_new_%s" % name, sorted_list + b"(" + value(["x"]) + function + b"t\x81", "the same without __init__()")
         both("handed_keyword_%s" % name, sorted_list + b"(" + value(["x"]) + b"t}" + value("key") + function + b"s\x92", "the same by a keyword", protocol=4)
         both("handed_inside_%s" % name, sorted_list + b"(" + value(["x"]) + b"(" + function + b"ttR", "the same in a tuple")
-    for name, given in (("class", NAME("a.b", "Class")), ("text", value("exec_")), ("object", NAME("a.b", "Class") + b")\x81"), ("dtype", NAME("torch", "float32"))):
+    for name, given in (("text", value("exec_")), ("object", NAME("a.b", "Class") + b")\x81"), ("dtype", NAME("torch", "float32"))):
         sample("fine_handed_%s.pkl" % name, proto(2, call(sorted_list, ["x"], given)), "an object of a package that is given what is no function", {"needs-objects"})
+    both("handed_class", call(sorted_list, ["x"], NAME("a.b", "Class")), "a class of a package, which is called with a text", NOT_DECIDED)
     for module, name in (("test.__main__", "x"), ("pip.__main__", "Class")):
         both("program_%s" % module, NAME(module, name), "a program, which runs where it is imported")
     for module, name, *arguments in (("networkx.readwrite.gexf", "ElementTree", None, "/etc/hostname"), ("past.translation", "RefactoringTool", ["antigravity.fix_x"])):
         both("library_%s" % name, call(NAME(module, name), *arguments), "a class of Python's library under the name of a package")
+
+
+def functions_handed_over_inside():
+    """The same in what a call makes, in an object, or put there behind the call; handed.py tries all ways that there are."""
+    proxy, run, command = NAME("celery.local", "PromiseProxy"), NAME("celery.utils.imports", "instantiate"), ("os:system", "true")
+    ordered, deque, lazy, end = NAME("collections", "OrderedDict") + b")R", NAME("collections", "deque") + b")R", NAME("kombu.utils.functional", "lazy") + b")\x81", value({"a": 1}) + b"b"
+    filled = b"(" + value("local") + run + value("args") + value(command) + b"u"
+    lazy_state = b"}(" + value("_fun") + run + value("_args") + value(command) + b"ub"
+    for name, body in (
+        ("ordered", proxy + b"(" + proxy + b")" + ordered + filled + b"tR" + end), ("key", proxy + b"(" + proxy + ordered + b"(" + run + value(1) + value(command) + value(1) + b"utR" + end),
+        ("default", proxy + b"(" + proxy + b")" + NAME("collections", "defaultdict") + b")R" + filled + b"tR" + end), ("deque", proxy + b"(" + proxy + deque + b"(" + run + value(command) + b"etR" + end),
+        ("dict", proxy + b"(" + proxy + b")" + NAME("builtins", "dict") + b"}" + filled + b"\x85RtR" + end), ("object", proxy + b"(" + lazy + lazy_state + b"tR" + end), ("object_new", proxy + lazy + lazy_state + b"\x85\x81"),
+        ("items", proxy + b"(" + proxy + NAME("traits.trait_list_object", "TraitList") + b")\x81(" + run + value(command) + b"etR" + end), ("pairs", proxy + b"(" + proxy + b")" + NAME("celery.utils.collections", "AttributeDict") + b")\x81" + filled + b"tR" + end),
+        ("method", proxy + deque + call(NAME("builtins", "getattr"), proxy, "x") + b"a\x85R" + end), ("list_later", proxy + b"(" + proxy + b"]q\x09tRh\x09(" + run + value(command) + b"e0" + end),
+        ("dict_later", proxy + b"(" + proxy + b")}q\x09tRh\x09" + filled + b"0" + end), ("state_later", proxy + lazy + b"q\x09\x85Rh\x09" + lazy_state + b"0" + end), ("error", proxy + NAME("builtins", "ValueError") + b")R}" + value("a") + run + b"sb\x85R"),
+        ("index", NAME("pandas.core.indexes.base", "_new_Index") + NAME("pandas.core.indexes.base", "Index") + b"}" + value("data") + ordered + value(1) + run + b"ss\x86R"),
+    ):
+        both("handed_inside_%s" % name, body, "a function, inside of what a class of a package is given", RUN, 4)
+
+
+def classes_called():
+    """A class of a package, or what is named like one, may open, import or run what a text names."""
+    for module, name, *arguments in (("click.utils", "LazyFile", "/tmp/x", "w"), ("click.utils", "LazyFile", "x", "w"), ("click.utils", "LazyFile", "x.txt"), ("pyomo.contrib.pynumero.asl", "_LoadASLInterface", "x.so"), ("pyomo.contrib.pynumero.asl", "_LoadASLInterface", "x"),
+                                     ("a.managers", "MakeProxyType", "x", ["f(self):pass"]), ("a", "Command", "rm -rf x"), ("a", "Command", ["rm"]), ("a", "Connection", "tcp://127.0.0.1:1"), ("a", "Library", blob(b"x")), ("a", "Text", {"x": 1}), ("a", "Text", 1, "x"), ("a", "Text", "x" * 65),
+                                     ("a", "Call", NAME("a", "Class"), ("x",)), ("a", "Call", NAME("a", "Class")), ("a", "Path", reduce_("pathlib", "PosixPath", "x")), ("a", "Wrapper", NAME("a", "Class") + b")\x81" + value({"name": "/tmp/x"}) + b"b"), ("a", "Outer.Inner", "/tmp/x"),
+                                     ("a", "FooError", NAME("a", "Class"), "x"), ("a", "Errors", "a/b")):
+        body = call(NAME(module, name), *arguments)
+        both("class_%s_%08x" % (name, zlib.crc32(body)), body, "a class of a package that is not known, called", NOT_DECIDED, 4)
+    both("class_later", NAME("a", "Class") + b"]q\x09\x85R0h\x09" + value("/tmp/x") + b"a", "the same behind the call", NOT_DECIDED)
+    both("class_keyword", NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + NAME("a", "Class") + NAME("torch", "Tensor") + value(("/tmp/x",)) + b"}tR", "the same by a function of torch", NOT_DECIDED)
+    for cls in ("HDFStore", "ExcelFile", "DataFrame", "io.pytables.HDFStore", "Other", "_Index", "Index.Index"):
+        for module in ("pandas", "pandas.core.indexes.base"):
+            both("class_index_%s_%s" % (module, cls), call(NAME("pandas.core.indexes.base", "_new_Index"), NAME(module, cls), {"path": "x", "mode": "w"}), "no index of pandas", RUN)
+    for name, body in (
+        ("enum", reduce_("transformers.trainer_utils", "IntervalStrategy", "steps")), ("enum_dash", reduce_("a", "Precision", "bf16-mixed")), ("enum_number", reduce_("a", "Color", 1)), ("enum_inner", reduce_("a", "Outer.Kind", "x")), ("enum_empty", reduce_("a", "Kind", "")),
+        ("error", reduce_("a.exceptions", "ConnectionError", "no route to http://x/y")), ("warning", reduce_("sklearn.exceptions", "ConvergenceWarning", "a b", 1)), ("numbers", reduce_("a", "Point", 1, [2, (3,)])),
+        ("named_tuple", NAME("a", "Row") + value(("/tmp/x", 1)) + b"\x81"), ("interval", reduce_("pandas._libs.interval", "Interval", 1, 2, "right")), ("sorted_dict", reduce_("sortedcontainers.sorteddict", "SortedDict", None, [("a/b", 1)])),
+        ("frozen_dict", reduce_("flax.core.frozen_dict", "FrozenDict", {"params": {"w": 1}})), ("of_enum", call(NAME("a", "Config"), reduce_("a", "Kind", "x"), 1)), ("number_class", NAME("a", "Row") + NAME("numpy", "float32") + b"\x85\x81"),
+        ("object_with_dtype", NAME("a", "Row") + NAME("gym.spaces", "Box") + b")\x81" + b"}" + value("kind") + NAME("numpy", "float32") + b"sb\x85\x81"),
+    ):
+        sample("fine_class_%s.pkl" % name, proto(4, body), "what packages write", {"needs-objects"})
 
 
 def dtypes_without_a_size():
@@ -869,6 +911,8 @@ functions_of_packages()
 functions_that_look_up()
 masked_arrays()
 functions_handed_over()
+functions_handed_over_inside()
+classes_called()
 errors_of_syntax()
 errors_that_show_what_is_shared()
 states_of_what_has_no_attributes()
