@@ -429,6 +429,10 @@ static void check_data(struct ckpt_scan_checked_call *c)
 	}
 	if (rule->call != CKPT_CALL_NEW && rule->call != CKPT_CALL_PARTIAL && rule->call != CKPT_CALL_GETATTR && rule->call != CKPT_CALL_GETITEM)
 		freeze_arguments(c);
+	if (!strcmp(rule->name, "or_") && (!ckpt_scan_is_flag(c->w, first) || !ckpt_scan_is_flag(c->w, ckpt_scan_arg(c->args, 1)))) {
+		say_not_understood(c, "with what is no member of an enumeration, whose method it calls");
+		return;
+	}
 	if (c->kind != CKPT_CALL_REDUCE && is_made_by_init(rule) && (count || !strcmp(rule->module, "pathlib"))) {
 		say_not_understood(c, "as an instance of it that __init__() has not seen: it is empty, or not whole");
 		return;

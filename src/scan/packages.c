@@ -25,7 +25,8 @@ enum { SHOWN_NAME = 700, SHOWN_ARGS = 160, MOST_IN_STATE = 4 /* containers insid
 
 /* What a call may be given. */
 enum given {
-	GIVEN_TO_NEW,	  /* no function */
+	GIVEN_AS_WRITTEN, /* no function: what is known otherwise */
+	GIVEN_TO_NEW,	  /* nor what a metaclass could make a class of: __new__() of any class */
 	GIVEN_DATA,	  /* no function, nor class: a class that is known, which may call that */
 	GIVEN_NUMBERS,	  /* nothing that names something: any class */
 	GIVEN_TO_FUNCTION /* the same */
@@ -158,13 +159,25 @@ static bool is_word(const struct ckpt_value *v)
 	return true;
 }
 
-/*
- * Color('red'): what Python's enumerations write. Of private names it may be a function:
- * _LoadLibrary('name').
- */
+/* Color('red'), what Python's enumerations write. Of private names it may be a function: _LoadLibrary('name'). */
 static bool is_member(const struct ckpt_global *g, const struct ckpt_value *args)
 {
 	return args->kind == CKPT_TUPLE && args->u.seq.count == 1 && is_word(args->u.seq.items[0]) && ckpt_is_upper((unsigned char)*last_name(g));
+}
+
+bool ckpt_scan_is_flag(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
+	const struct ckpt_value *first;
+
+	if (!call || ckpt_scan_is_getattr(v))
+		return call || v->kind == CKPT_INT;
+	first = ckpt_scan_arg(call->args, 0);
+	if (call->kwargs || call->state || call->items.count || call->pairs.count || !first)
+		return false;
+	if (ckpt_value_is_call_of(v, "_operator", "or_") || ckpt_value_is_call_of(v, "operator", "or_"))
+		return true; /* which was asked the same */
+	return call->args->u.seq.count == 1 && ckpt_scan_type(w, v) == CKPT_TYPE_OBJECT && (first->kind == CKPT_INT || is_word(first));
 }
 
 /* Is V a bare object of a class of the package that G is in, in which nothing is of the file's choice? */
@@ -226,7 +239,7 @@ bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c)
 		return false;
 	if (ckpt_scan_wanted(c->rule, 0) & CKPT_TYPE_ANY_CLASS && (!is_of_package(c->w, first, c->func) || may_be_function(c->w, first) || (!strncmp(c->func->module, "pandas", 6) && !is_index_of_pandas(first))))
 		return false;
-	look_again(c, GIVEN_TO_NEW);
+	look_again(c, GIVEN_AS_WRITTEN);
 	return true;
 }
 
@@ -240,7 +253,11 @@ bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c)
 {
 	const char *name = last_name(c->func);
 
-	if (c->kind != CKPT_CALL_REDUCE || is_of_cython(c, name) || is_judged_elsewhere(c->func)) {
+	if (is_judged_elsewhere(c->func) || (c->kind == CKPT_CALL_REDUCE && is_of_cython(c, name))) {
+		look_again(c, GIVEN_AS_WRITTEN);
+		return false;
+	}
+	if (c->kind != CKPT_CALL_REDUCE) {
 		look_again(c, GIVEN_TO_NEW);
 		return false;
 	}
@@ -259,7 +276,7 @@ bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c)
 
 /* ---- all calls, behind the last opcode ---- */
 
-enum looked_for { A_FUNCTION = 1 << 0, A_NAME = 1 << 1, A_CLASS = 1 << 2 };
+enum looked_for { A_FUNCTION = 1 << 0, A_NAME = 1 << 1, A_CLASS = 1 << 2, A_BASE = 1 << 3 };
 
 /* What is on the way to be looked at. */
 struct search {
@@ -268,7 +285,7 @@ struct search {
 	const struct ckpt_value **stack; /* owned */
 	uint32_t depth, cap;
 	enum looked_for wanted;
-	bool members_are_names;
+	enum given given;
 };
 
 static void push(struct search *f, const struct ckpt_value *v)
@@ -286,10 +303,32 @@ static void push(struct search *f, const struct ckpt_value *v)
 	f->stack[f->depth++] = v;
 }
 
+/*
+ * Is V what is looked for? A_CLASS is one of a package, which a known class may call. A_BASE is any: a
+ * metaclass makes another of it, and may evaluate the texts that it has as annotations, as pydantic's
+ * does; they are in a tuple, or in what one is made of.
+ */
+static bool is_wanted(struct search *f, const struct ckpt_value *v)
+{
+	uint64_t classes = CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE;
+
+	if (f->wanted == A_FUNCTION)
+		return may_be_function(f->w, v);
+	return f->wanted != A_NAME && ckpt_scan_type(f->w, v) & (f->wanted == A_BASE ? classes | CKPT_TYPE_CLASS : classes);
+}
+
 static void push_all(struct search *f, const struct ckpt_seq *seq, uint32_t from)
 {
 	for (uint32_t i = from; i < seq->count; i++)
 		push(f, seq->items[i]);
+}
+
+/* The values of a dict are no bases. */
+static void push_pairs(struct search *f, const struct ckpt_seq *pairs)
+{
+	for (uint32_t i = 0; i < pairs->count; i++)
+		if (!(i & 1) || f->wanted != A_BASE || !is_wanted(f, pairs->items[i]))
+			push(f, pairs->items[i]);
 }
 
 /*
@@ -298,7 +337,9 @@ static void push_all(struct search *f, const struct ckpt_seq *seq, uint32_t from
  */
 static void push_arguments(struct search *f, const struct ckpt_call *call, const struct ckpt_scan_rule *rule)
 {
-	uint32_t from = rule && (rule->call == CKPT_CALL_NEW || rule->call == CKPT_CALL_FROM_TYPE || rule->call == CKPT_CALL_DATE || rule->call == CKPT_CALL_TIME || rule->call == CKPT_CALL_DATETIME);
+	/* the factory of a defaultdict is called without arguments */
+	bool is_factory = f->wanted == A_BASE && rule && rule->call == CKPT_CALL_FACTORY;
+	uint32_t from = is_factory || (rule && (rule->call == CKPT_CALL_NEW || rule->call == CKPT_CALL_FROM_TYPE || rule->call == CKPT_CALL_DATE || rule->call == CKPT_CALL_TIME || rule->call == CKPT_CALL_DATETIME));
 
 	if (rule && !strcmp(rule->name, "_reconstructor")) /* class, base, state */
 		from = 2;
@@ -313,7 +354,9 @@ static void push_inside(struct search *f, const struct ckpt_value *v)
 {
 	const struct ckpt_global *g;
 
-	if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT)
+	if (v->kind == CKPT_DICT)
+		push_pairs(f, &v->u.seq);
+	else if (v->kind >= CKPT_TUPLE && v->kind < CKPT_DICT)
 		push_all(f, &v->u.seq, 0);
 	if (v->kind == CKPT_PERSID && v->u.persid.pid->kind == CKPT_TUPLE && ckpt_value_is_str(ckpt_scan_arg(v->u.persid.pid, 0), "reduce_package"))
 		push(f, v->u.persid.pid->u.seq.items[v->u.persid.pid->u.seq.count - 1]);
@@ -322,7 +365,7 @@ static void push_inside(struct search *f, const struct ckpt_value *v)
 	g = ckpt_scan_callee(f->w, v->u.call->func);
 	push_arguments(f, v->u.call, g ? ckpt_scan_rule(g->module, g->name) : NULL);
 	push_all(f, &v->u.call->items, 0);
-	push_all(f, &v->u.call->pairs, 0);
+	push_pairs(f, &v->u.call->pairs);
 	push(f, v->u.call->state);
 	push(f, v->u.call->setter);
 }
@@ -361,7 +404,7 @@ static enum named names(struct search *f, const struct ckpt_value *v)
 			return NAMES_INSIDE;
 		return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTES || v->kind == CKPT_BYTEARRAY ? NAMES_SOMETHING : NAMES_NOTHING;
 	}
-	if (type & nothing || ckpt_scan_holds_numbers(v))
+	if (type & nothing || ckpt_scan_holds_numbers(v) || (type == CKPT_TYPE_CLASS && f->given != GIVEN_TO_FUNCTION))
 		return NAMES_NOTHING;
 	if (v->kind != CKPT_CALL || ckpt_scan_is_getattr(v) || v->u.call->setter)
 		return NAMES_SOMETHING;
@@ -371,7 +414,7 @@ static enum named names(struct search *f, const struct ckpt_value *v)
 		return NAMES_SOMETHING;
 	if (makes_number(rule))
 		return NAMES_NOTHING;
-	if (!f->members_are_names && !v->u.call->state && !v->u.call->items.count && !v->u.call->pairs.count && !v->u.call->kwargs && is_member(g, v->u.call->args))
+	if (f->given != GIVEN_TO_FUNCTION && !v->u.call->state && !v->u.call->items.count && !v->u.call->pairs.count && !v->u.call->kwargs && is_member(g, v->u.call->args))
 		return NAMES_NOTHING;
 	return NAMES_INSIDE;
 }
@@ -379,13 +422,20 @@ static enum named names(struct search *f, const struct ckpt_value *v)
 /* The first of what is looked for in what CALL was given; NULL: there is none. */
 static const struct ckpt_value *find_given(struct search *f, const struct ckpt_scan_package_call *call)
 {
+	/* a class that is an argument itself is no base: these are in a tuple */
+	bool but_classes = f->wanted == A_BASE && call->args->kind == CKPT_TUPLE;
+
 	f->depth = 0;
-	push(f, call->args);
+	if (!but_classes)
+		push(f, call->args);
+	for (uint32_t i = 0; but_classes && i < call->args->u.seq.count; i++)
+		if (!is_wanted(f, call->args->u.seq.items[i]))
+			push(f, call->args->u.seq.items[i]);
 	while (f->depth && !f->w->s->no_memory) {
 		const struct ckpt_value *v = f->stack[--f->depth];
 		enum named is = f->wanted == A_NAME ? names(f, v) : NAMES_INSIDE;
 
-		if (is == NAMES_SOMETHING || (f->wanted == A_FUNCTION && may_be_function(f->w, v)) || (f->wanted == A_CLASS && ckpt_scan_type(f->w, v) & (CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE)))
+		if (is == NAMES_SOMETHING || is_wanted(f, v))
 			return v;
 		if (is == NAMES_INSIDE)
 			push_inside(f, v);
@@ -409,6 +459,8 @@ static void say(struct search *f, const struct ckpt_scan_package_call *call, con
 		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "call", at, "%s %s%s: a function of a package, with arguments of the file", does, name, args);
 	else if (f->wanted == A_CLASS)
 		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "call", at, "%s %s%s: it may call the class that it is given, with the rest of that", does, name, args);
+	else if (f->wanted == A_BASE)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "call", at, "%s %s%s: with a class inside of an argument, it may make a class, and run the texts that this has", does, name, args);
 	else
 		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "call", at, "%s %s%s: a class that is not known, which may open, import or run what a text, bytes or a class among its arguments names", does, name,
 			       args);
@@ -417,7 +469,7 @@ static void say(struct search *f, const struct ckpt_scan_package_call *call, con
 static void search(struct search *f, enum looked_for wanted, enum given given)
 {
 	f->wanted = wanted;
-	f->members_are_names = given == GIVEN_TO_FUNCTION;
+	f->given = given;
 	for (uint32_t i = 0; i < f->w->package_call_count; i++) {
 		const struct ckpt_scan_package_call *call = &f->w->package_calls[i];
 		const struct ckpt_value *v = wanted == A_FUNCTION || call->given == given ? find_given(f, call) : NULL;
@@ -436,8 +488,9 @@ void ckpt_scan_check_packages(struct ckpt_scan_walk *w)
 	f.seen = calloc(w->doc.next_id + (size_t)1, 1);
 	w->s->no_memory |= !f.seen;
 	if (f.seen) {
-		search(&f, A_FUNCTION, GIVEN_TO_NEW); /* of all */
+		search(&f, A_FUNCTION, GIVEN_AS_WRITTEN); /* of all */
 		search(&f, A_CLASS, GIVEN_DATA);
+		search(&f, A_BASE, GIVEN_TO_NEW);
 		/* what these had in common with a class was said to be worse */
 		search(&f, A_NAME, GIVEN_TO_FUNCTION);
 		search(&f, A_NAME, GIVEN_NUMBERS);

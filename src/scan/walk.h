@@ -238,6 +238,9 @@ bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c);
  */
 bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c);
 
+/* Is V a member of an enumeration, as Python writes those that are joined by or_()? */
+bool ckpt_scan_is_flag(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+
 /* Behind the last opcode: was any of those calls given what it may do harm with? Says so. */
 void ckpt_scan_check_packages(struct ckpt_scan_walk *w);
 

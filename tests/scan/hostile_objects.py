@@ -188,14 +188,24 @@ def classes_called():
         both("class_%s_%08x" % (name, zlib.crc32(body)), body, "a class of a package that is not known, called", NOT_DECIDED, 4)
     both("class_later", NAME("a", "Class") + b"]q\x09\x85R0h\x09" + value("/tmp/x") + b"a", "the same behind the call", NOT_DECIDED)
     both("class_keyword", NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + NAME("a", "Class") + NAME("torch", "Tensor") + value(("/tmp/x",)) + b"}tR", "the same by a function of torch", NOT_DECIDED)
+    meta, base, text = NAME("pydantic._internal._model_construction", "ModelMetaclass"), NAME("pydantic", "BaseModel"), {"__annotations__": {"a": "f()"}}
+    for name, bases in (("tuple", base + b"\x85"), ("table", NAME("builtins", "dict") + b"\x85"), ("list", b"]" + base + b"a"), ("made", NAME("builtins", "tuple") + b"]" + base + b"a\x85R"), ("object", NAME("a", "Row") + base + b"\x85\x81"),
+                        ("items", NAME("a", "List") + b")\x81" + base + b"a"), ("keys", b"}" + base + value(1) + b"s"), ("inner", call(NAME("builtins", "getattr"), NAME("a", "Class"), "Inner") + b"\x85")):
+        both("metaclass_%s" % name, meta + value(("X", bases, text)) + b"\x81", "a class that a metaclass makes, evaluating annotations", NOT_DECIDED, 4)
+    both("metaclass_both", meta + b"(" + base + b"q\x09h\x09\x85" + value(text) + b"t\x81", "the same with the class as an argument, too", NOT_DECIDED)
+    both("metaclass_keywords", meta + b")" + value({"cls_name": "X", "bases": base + b"\x85", "namespace": text}) + b"\x92", "the same by keywords", NOT_DECIDED, 4)
+    both("metaclass_new", NAME("copyreg", "__newobj__") + b"(" + meta + value("X") + base + b"\x85" + value(text) + b"tR", "the same by copyreg", NOT_DECIDED)
+    both("or_objects", call(NAME("operator", "or_"), NAME("a", "Class") + b")\x81" + value({"x": "/tmp/x"}) + b"b", 1), "a method of an object, by an operator", NOT_DECIDED)
+    both("or_text", call(NAME("operator", "or_"), reduce_("a", "Kind", "a/b"), 1), "the same of what is no enumeration", NOT_DECIDED)
     for cls in ("HDFStore", "ExcelFile", "DataFrame", "io.pytables.HDFStore", "Other", "_Index", "Index.Index"):
         for module in ("pandas", "pandas.core.indexes.base"):
             both("class_index_%s_%s" % (module, cls), call(NAME("pandas.core.indexes.base", "_new_Index"), NAME(module, cls), {"path": "x", "mode": "w"}), "no index of pandas", RUN)
     for name, body in (
-        ("enum", reduce_("transformers.trainer_utils", "IntervalStrategy", "steps")), ("enum_dash", reduce_("a", "Precision", "bf16-mixed")), ("enum_number", reduce_("a", "Color", 1)), ("enum_inner", reduce_("a", "Outer.Kind", "x")), ("enum_empty", reduce_("a", "Kind", "")),
+        ("enum", reduce_("transformers.trainer_utils", "IntervalStrategy", "steps")), ("enum_dash", reduce_("a", "Precision", "bf16-mixed")), ("enum_number", reduce_("a", "Color", 1)), ("enum_inner", reduce_("a", "Outer.Kind", "x")), ("enum_empty", reduce_("a", "Kind", "")), ("default", NAME("a", "Groups") + NAME("builtins", "list") + b"\x85R" + value("x") + value(1) + b"s"),
         ("error", reduce_("a.exceptions", "ConnectionError", "no route to http://x/y")), ("warning", reduce_("sklearn.exceptions", "ConvergenceWarning", "a b", 1)), ("numbers", reduce_("a", "Point", 1, [2, (3,)])),
         ("named_tuple", NAME("a", "Row") + value(("/tmp/x", 1)) + b"\x81"), ("interval", reduce_("pandas._libs.interval", "Interval", 1, 2, "right")), ("sorted_dict", reduce_("sortedcontainers.sorteddict", "SortedDict", None, [("a/b", 1)])),
-        ("frozen_dict", reduce_("flax.core.frozen_dict", "FrozenDict", {"params": {"w": 1}})), ("of_enum", call(NAME("a", "Config"), reduce_("a", "Kind", "x"), 1)), ("number_class", NAME("a", "Row") + NAME("numpy", "float32") + b"\x85\x81"),
+        ("frozen_dict", reduce_("flax.core.frozen_dict", "FrozenDict", {"params": {"w": 1}})), ("or", call(NAME("operator", "or_"), reduce_("re", "RegexFlag", 2), call(NAME("_operator", "or_"), reduce_("a", "Kind", "x"), call(NAME("builtins", "getattr"), NAME("a", "Kind"), "B")))), ("class_in_state", NAME("a", "Row") + NAME("a", "Class") + NAME("a", "Class") + b")\x81}" + value("x") + NAME("a", "Other") + b"sb\x86\x81"),
+        ("default_in_new", NAME("a", "Row") + NAME("collections", "defaultdict") + NAME("builtins", "list") + b"\x85R\x85\x81"), ("of_enum", call(NAME("a", "Config"), reduce_("a", "Kind", "x"), 1)), ("number_class", NAME("a", "Row") + NAME("numpy", "float32") + b"\x85\x81"),
         ("object_with_dtype", NAME("a", "Row") + NAME("gym.spaces", "Box") + b")\x81" + b"}" + value("kind") + NAME("numpy", "float32") + b"sb\x85\x81"),
     ):
         sample("fine_class_%s.pkl" % name, proto(4, body), "what packages write", {"needs-objects"})
