@@ -117,32 +117,40 @@ static bool is_named_as_exception(const char *name)
 	return ckpt_ends_with(name, "Error") || ckpt_ends_with(name, "Exception") || ckpt_ends_with(name, "Warning");
 }
 
-/* Classes that are written as calls with texts, or with objects, and only keep what they are given. */
-static bool is_known(const struct ckpt_global *g)
+/*
+ * Classes that are written as calls with texts, or with objects, and only keep what they are given. Of
+ * those that sort, the argument KEY, which they would call, is None.
+ */
+static bool is_known(const struct ckpt_global *g, const struct ckpt_value *args)
 {
-	static const char *const classes[][2] = {
-		{ "pandas._libs.interval", "Interval" },
-		{ "pandas._libs.tslibs.period", "Period" },
-		{ "pandas._libs.tslibs.offsets", "CustomBusinessDay" },
-		{ "pandas._libs.tslibs.offsets", "CustomBusinessHour" },
-		{ "pandas._libs.tslibs.offsets", "CustomBusinessMonthBegin" },
-		{ "pandas._libs.tslibs.offsets", "CustomBusinessMonthEnd" },
-		{ "pandas._libs.tslibs.offsets", "FY5253" },
-		{ "pandas._libs.tslibs.offsets", "FY5253Quarter" },
-		{ "pandas.core.dtypes.dtypes", "IntervalDtype" },
-		{ "pandas.core.dtypes.dtypes", "PeriodDtype" },
-		{ "pandas.core.arrays.string_", "StringDtype" },
-		{ "flax.core.frozen_dict", "FrozenDict" },
-		{ "ordered_set", "OrderedSet" },
-		{ "sortedcontainers.sorteddict", "SortedDict" },
-		{ "sortedcontainers.sortedlist", "SortedList" },
-		{ "sortedcontainers.sortedlist", "SortedKeyList" },
-		{ "sortedcontainers.sortedset", "SortedSet" },
+	static const struct {
+		const char *module, *name;
+		int8_t key;
+	} classes[] = {
+		{ "pandas._libs.interval", "Interval", -1 },
+		{ "pandas._libs.tslibs.period", "Period", -1 },
+		{ "pandas._libs.tslibs.offsets", "CustomBusinessDay", -1 },
+		{ "pandas._libs.tslibs.offsets", "CustomBusinessHour", -1 },
+		{ "pandas._libs.tslibs.offsets", "CustomBusinessMonthBegin", -1 },
+		{ "pandas._libs.tslibs.offsets", "CustomBusinessMonthEnd", -1 },
+		{ "pandas._libs.tslibs.offsets", "FY5253", -1 },
+		{ "pandas._libs.tslibs.offsets", "FY5253Quarter", -1 },
+		{ "pandas.core.dtypes.dtypes", "IntervalDtype", -1 },
+		{ "pandas.core.dtypes.dtypes", "PeriodDtype", -1 },
+		{ "pandas.core.arrays.string_", "StringDtype", -1 },
+		{ "flax.core.frozen_dict", "FrozenDict", -1 },
+		{ "ordered_set", "OrderedSet", -1 },
+		{ "sortedcontainers.sorteddict", "SortedDict", 0 },
+		{ "sortedcontainers.sortedlist", "SortedList", 1 },
+		{ "sortedcontainers.sortedset", "SortedSet", 1 },
 	};
 
-	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
-		if (!strcmp(g->name, classes[i][1]) && !strcmp(g->module, classes[i][0]))
-			return true;
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+		const struct ckpt_value *key = classes[i].key >= 0 ? ckpt_scan_arg(args, (uint32_t)classes[i].key) : NULL;
+
+		if (!strcmp(g->name, classes[i].name) && !strcmp(g->module, classes[i].module))
+			return !key || key->kind == CKPT_NONE;
+	}
 	return false;
 }
 
@@ -253,16 +261,16 @@ bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c)
 {
 	const char *name = last_name(c->func);
 
-	if (is_judged_elsewhere(c->func) || (c->kind == CKPT_CALL_REDUCE && is_of_cython(c, name))) {
-		look_again(c, GIVEN_AS_WRITTEN);
-		return false;
-	}
 	if (c->kind != CKPT_CALL_REDUCE) {
 		look_again(c, GIVEN_TO_NEW);
 		return false;
 	}
+	if (is_judged_elsewhere(c->func) || is_of_cython(c, name)) {
+		look_again(c, GIVEN_AS_WRITTEN);
+		return false;
+	}
 	if (is_named_as_class(name)) {
-		if (is_known(c->func) || is_named_as_exception(name))
+		if (is_known(c->func, c->args) || is_named_as_exception(name))
 			look_again(c, GIVEN_DATA);
 		else if (!is_member(c->func, c->args) || c->kwargs)
 			look_again(c, GIVEN_NUMBERS);

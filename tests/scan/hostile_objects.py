@@ -152,7 +152,8 @@ def functions_handed_over():
         both("handed_keyword_%s" % name, sorted_list + b"(" + value(["x"]) + b"t}" + value("key") + function + b"s\x92", "the same by a keyword", protocol=4)
         both("handed_inside_%s" % name, sorted_list + b"(" + value(["x"]) + b"(" + function + b"ttR", "the same in a tuple")
     for name, given in (("text", value("exec_")), ("object", NAME("a.b", "Class") + b")\x81"), ("dtype", NAME("torch", "float32"))):
-        sample("fine_handed_%s.pkl" % name, proto(2, call(sorted_list, ["x"], given)), "an object of a package that is given what is no function", {"needs-objects"})
+        both("handed_key_%s" % name, call(sorted_list, ["x"], given), "a key, which is called with a text if it can be", NOT_DECIDED)
+        sample("fine_handed_%s.pkl" % name, proto(2, call(NAME("ordered_set", "OrderedSet"), ["x", given])), "an object of a package that is given what is no function", {"needs-objects"})
     both("handed_class", call(sorted_list, ["x"], NAME("a.b", "Class")), "a class of a package, which is called with a text", NOT_DECIDED)
     for module, name in (("test.__main__", "x"), ("pip.__main__", "Class")):
         both("program_%s" % module, NAME(module, name), "a program, which runs where it is imported")
