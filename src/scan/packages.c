@@ -325,9 +325,9 @@ static bool is_wanted(struct search *f, const struct ckpt_value *v)
 	return f->wanted != A_NAME && ckpt_scan_type(f->w, v) & (f->wanted == A_BASE ? classes | CKPT_TYPE_CLASS : classes);
 }
 
-static void push_all(struct search *f, const struct ckpt_seq *seq, uint32_t from)
+static void push_all(struct search *f, const struct ckpt_seq *seq)
 {
-	for (uint32_t i = from; i < seq->count; i++)
+	for (uint32_t i = 0; i < seq->count; i++)
 		push(f, seq->items[i]);
 }
 
@@ -345,16 +345,18 @@ static void push_pairs(struct search *f, const struct ckpt_seq *pairs)
  */
 static void push_arguments(struct search *f, const struct ckpt_call *call, const struct ckpt_scan_rule *rule)
 {
-	/* the factory of a defaultdict is called without arguments */
-	bool is_factory = f->wanted == A_BASE && rule && rule->call == CKPT_CALL_FACTORY;
-	uint32_t from = is_factory || (rule && (rule->call == CKPT_CALL_NEW || rule->call == CKPT_CALL_FROM_TYPE || rule->call == CKPT_CALL_DATE || rule->call == CKPT_CALL_TIME || rule->call == CKPT_CALL_DATETIME));
+	uint32_t from = rule && (rule->call == CKPT_CALL_NEW || rule->call == CKPT_CALL_FROM_TYPE || rule->call == CKPT_CALL_DATE || rule->call == CKPT_CALL_TIME || rule->call == CKPT_CALL_DATETIME);
+	/* none of these makes a tuple of its own arguments: defaultdict(list) */
+	bool has_no_bases = f->wanted == A_BASE && rule && rule->kind == CKPT_SCAN_DATA;
 
 	if (rule && !strcmp(rule->name, "_reconstructor")) /* class, base, state */
 		from = 2;
 	if (call->args->kind != CKPT_TUPLE)
 		push(f, call->args);
 	else if (!rule || rule->then != CKPT_THEN_NUMPY_ARRAY)
-		push_all(f, &call->args->u.seq, from);
+		for (uint32_t i = from; i < call->args->u.seq.count; i++)
+			if (!has_no_bases || !is_wanted(f, call->args->u.seq.items[i]))
+				push(f, call->args->u.seq.items[i]);
 	push(f, call->kwargs);
 }
 
@@ -365,14 +367,14 @@ static void push_inside(struct search *f, const struct ckpt_value *v)
 	if (v->kind == CKPT_DICT)
 		push_pairs(f, &v->u.seq);
 	else if (v->kind >= CKPT_TUPLE && v->kind < CKPT_DICT)
-		push_all(f, &v->u.seq, 0);
+		push_all(f, &v->u.seq);
 	if (v->kind == CKPT_PERSID && v->u.persid.pid->kind == CKPT_TUPLE && ckpt_value_is_str(ckpt_scan_arg(v->u.persid.pid, 0), "reduce_package"))
 		push(f, v->u.persid.pid->u.seq.items[v->u.persid.pid->u.seq.count - 1]);
 	if (v->kind != CKPT_CALL)
 		return;
 	g = ckpt_scan_callee(f->w, v->u.call->func);
 	push_arguments(f, v->u.call, g ? ckpt_scan_rule(g->module, g->name) : NULL);
-	push_all(f, &v->u.call->items, 0);
+	push_all(f, &v->u.call->items);
 	push_pairs(f, &v->u.call->pairs);
 	push(f, v->u.call->state);
 	push(f, v->u.call->setter);

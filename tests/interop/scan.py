@@ -51,9 +51,9 @@ CODE = re.compile(r"/(bound_methods|classes_and_functions|objects_with_state|ope
 TEXT_IDS = re.compile(r"\.p0\.pt$")
 
 
-# torch writes them, and when it reads them it copies numbers, or looks at them, before they are there
 # Classes that are called with texts, or with objects that hold some.
 CALLED = re.compile(r"/(found_arguments_in_the_state\w*|found_set_child_in_its_item)\.(\w+\.)?pt$")
+# torch writes them, and when it reads them it copies numbers, or looks at them, before they are there
 UNSET = re.compile(r"/(generators|found_generators_and_functions\w*|nested_tensor)\.legacy\.pt$")
 
 
