@@ -301,26 +301,28 @@ bool ckpt_build_append(struct ckpt_builder *b, struct ckpt_node *container,
 {
 	struct ckpt_value *v = (struct ckpt_value *)container;
 
+	struct ckpt_seq *items;
+
 	if (!v || !item)
 		return false;
-	if (v->kind != CKPT_LIST && v->kind != CKPT_SET)
-		return wrong(b, "items are appended to lists and sets only");
-	if (!fits_in_value(b, v->u.seq.count))
+	if (v->kind != CKPT_LIST && v->kind != CKPT_SET && v->kind != CKPT_CALL)
+		return wrong(b, "items are appended to lists, sets and objects only");
+	items = v->kind == CKPT_CALL ? &v->u.call->items : &v->u.seq;
+	if (!fits_in_value(b, items->count))
 		return false;
-	return ckpt_seq_add(b->maker.arena, &v->u.seq, value_of(item)) || made(b, NULL);
+	return ckpt_seq_add(b->maker.arena, items, value_of(item)) || made(b, NULL);
 }
 
 bool ckpt_build_put(struct ckpt_builder *b, struct ckpt_node *mapping, const struct ckpt_node *key,
 		    const struct ckpt_node *value)
 {
 	struct ckpt_value *v = (struct ckpt_value *)mapping;
-	const struct ckpt_seq *pairs = v ? ckpt_value_pairs(v) : NULL;
 
 	if (!v || !key || !value)
 		return false;
-	if (!pairs)
-		return wrong(b, "keys are put into dicts and OrderedDicts only");
-	if (!fits_in_value(b, pairs->count))
+	if (v->kind != CKPT_DICT && v->kind != CKPT_CALL)
+		return wrong(b, "keys are put into dicts and objects only");
+	if (!fits_in_value(b, v->kind == CKPT_CALL ? v->u.call->pairs.count : v->u.seq.count))
 		return false;
 	return ckpt_maker_put(&b->maker, v, value_of(key), value_of(value)) || made(b, NULL);
 }
@@ -343,6 +345,16 @@ struct ckpt_node *ckpt_build_call(struct ckpt_builder *b, const struct ckpt_node
 	if (value_of(args)->kind != CKPT_TUPLE)
 		return wrong(b, "the arguments of a call are a tuple");
 	return made(b, ckpt_maker_call(&b->maker, value_of(callable), value_of(args)));
+}
+
+struct ckpt_node *ckpt_build_new(struct ckpt_builder *b, const struct ckpt_node *class_,
+				 const struct ckpt_node *args)
+{
+	struct ckpt_node *node = ckpt_build_call(b, class_, args);
+
+	if (node)
+		((struct ckpt_value *)node)->u.call->kind = CKPT_CALL_NEWOBJ;
+	return node;
 }
 
 bool ckpt_build_set_state(struct ckpt_builder *b, struct ckpt_node *object,

@@ -70,11 +70,14 @@ CKPT_API struct ckpt_node *ckpt_build_list(struct ckpt_builder *b);
 CKPT_API struct ckpt_node *ckpt_build_dict(struct ckpt_builder *b);
 CKPT_API struct ckpt_node *ckpt_build_ordered_dict(struct ckpt_builder *b);
 
-/* Another item of a list or set of this builder. */
+/* Another item of a list or set of this builder, or of an object that was called for: object.append(item). */
 CKPT_API bool ckpt_build_append(struct ckpt_builder *b, struct ckpt_node *container,
 				const struct ckpt_node *item);
 
-/* Another key, which is not there yet, of a dict or OrderedDict of this builder. */
+/*
+ * Another key, which is not there yet, of a dict or OrderedDict of this builder, or of an object that was
+ * called for: object[key] = value.
+ */
 CKPT_API bool ckpt_build_put(struct ckpt_builder *b, struct ckpt_node *mapping,
 			     const struct ckpt_node *key, const struct ckpt_node *value);
 
@@ -87,6 +90,13 @@ CKPT_API const struct ckpt_node *ckpt_build_global(struct ckpt_builder *b, const
 /* CALLABLE(*ARGS), where ARGS is a tuple. */
 CKPT_API struct ckpt_node *ckpt_build_call(struct ckpt_builder *b, const struct ckpt_node *callable,
 					   const struct ckpt_node *args);
+
+/*
+ * CLASS.__new__(CLASS, *ARGS), as copyreg has it for most classes of Python: what the class does when it
+ * is called is not done.
+ */
+CKPT_API struct ckpt_node *ckpt_build_new(struct ckpt_builder *b, const struct ckpt_node *class_,
+					  const struct ckpt_node *args);
 
 /* What the object that was called for gets as its state; of an OrderedDict: its attributes. */
 CKPT_API bool ckpt_build_set_state(struct ckpt_builder *b, struct ckpt_node *object,

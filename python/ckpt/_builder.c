@@ -354,13 +354,19 @@ static PyObject *new_call(PyObject *object, PyObject *args)
 	struct builder *self = (struct builder *)object;
 	PyObject *function, *arguments;
 	const struct ckpt_node *callable, *tuple;
+	int is_new = 0;
 
-	if (!ckpt_py_builder_use(self) || !PyArg_ParseTuple(args, "OO", &function, &arguments))
+	if (!ckpt_py_builder_use(self) ||
+	    !PyArg_ParseTuple(args, "OO|p", &function, &arguments, &is_new))
 		return NULL;
 	callable = ckpt_py_builder_node(self, function);
 	tuple = callable ? ckpt_py_builder_node(self, arguments) : NULL;
-	return tuple ? ckpt_py_builder_add(self, ckpt_build_call(self->b, callable, tuple), true)
-		     : NULL;
+	if (!tuple)
+		return NULL;
+	return ckpt_py_builder_add(self,
+				   is_new ? ckpt_build_new(self->b, callable, tuple)
+					  : ckpt_build_call(self->b, callable, tuple),
+				   true);
 }
 
 static PyObject *set_state(PyObject *object, PyObject *args)
@@ -405,10 +411,10 @@ static PyMethodDef methods[] = {
 	  "container('list', 'set', 'dict' or 'OrderedDict') -> node" },
 	{ "tuple", new_tuple, METH_O, "tuple([node]) -> node" },
 	{ "frozenset", new_frozenset, METH_O, "frozenset([node]) -> node" },
-	{ "append", append, METH_VARARGS, "append(list or set, item)" },
-	{ "put", put, METH_VARARGS, "put(dict, key, value)" },
+	{ "append", append, METH_VARARGS, "append(list, set or call, item)" },
+	{ "put", put, METH_VARARGS, "put(dict or call, key, value)" },
 	{ "global_", new_global, METH_VARARGS, "global_(module, name) -> node" },
-	{ "call", new_call, METH_VARARGS, "call(callable, tuple) -> node" },
+	{ "call", new_call, METH_VARARGS, "call(callable, tuple, is_new=False) -> node\n\nIS_NEW: by class.__new__()." },
 	{ "set_state", set_state, METH_VARARGS, "set_state(call, state)" },
 	{ "storage", ckpt_py_builder_storage, METH_VARARGS,
 	  "storage(dtype, device, buffer) -> node\n\nThe buffer is held." },

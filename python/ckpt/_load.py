@@ -40,13 +40,15 @@ class Opaque:
     args, kwargs  with what; IS_NEW: by class.__new__()
     state         what __setstate__ would get, a dict of attributes mostly; None if there is none
     items, pairs  what append() and o[key] = value would get
+    setter        what is called with the object and STATE, in place of __setstate__; None mostly
     """
 
-    __slots__ = ("callable", "args", "kwargs", "is_new", "state", "items", "pairs", "__weakref__")
+    __slots__ = ("callable", "args", "kwargs", "is_new", "state", "items", "pairs", "setter", "__weakref__")
 
     def __init__(self, callable: Any, args: Tuple[Any, ...], kwargs: Optional[Dict[str, Any]], is_new: bool) -> None:
         self.callable, self.args, self.kwargs, self.is_new = callable, args, kwargs, is_new
         self.state: Any = None
+        self.setter: Any = None
         self.items: List[Any] = []
         self.pairs: List[Tuple[Any, Any]] = []
 
@@ -162,7 +164,7 @@ class Hooks:
 
     def fill(self, made: Opaque, items: List[Any], pairs: List[Tuple[Any, Any]], state: Tuple[Any, ...],
              setter: Any) -> None:
-        made.items, made.pairs = items, pairs
+        made.items, made.pairs, made.setter = items, pairs, setter
         if state:
             made.state = state[0]
 

@@ -68,6 +68,18 @@ def path_text(path: Optional[Path]) -> str:
     return ".".join(reversed(steps))
 
 
+def _is_nobodys(value: Any) -> bool:
+    """Whether it does not matter who else has the argument VALUE of a call: of others only pickle itself finds out."""
+    return type(value) in _ATOMS or type(value) is str or isinstance(value, type) or type(value) is tuple and not value
+
+
+class _Parts:
+    """What an object gets behind the call that makes it."""
+
+    def __init__(self, items: List[Any], pairs: List[Tuple[Any, Any]]) -> None:
+        self.items, self.pairs = items, pairs
+
+
 class Graph:
     """The nodes of one save."""
 
@@ -162,6 +174,11 @@ class Graph:
         if isinstance(value, dict):
             for key, item in value.items():
                 self.builder.put(node, self.node(key, (path, key)), self.node(item, (path, key)))
+        elif hasattr(value, "pairs"):  # an Opaque, or _Parts
+            for i, item in enumerate(value.items):
+                self.builder.append(node, self.node(item, (path, i)))
+            for key, item in value.pairs:
+                self.builder.put(node, self.node(key, (path, key)), self.node(item, (path, key)))
         else:
             for i, item in enumerate(order_of(list(value)) if isinstance(value, set) else value):
                 self.builder.append(node, self.node(item, (path, i)))
@@ -183,15 +200,15 @@ class Graph:
                 raise self.cannot(path, value, "cannot be written without numpy") from None
             return self.remember(value, self._reduced(value, array.__reduce_ex__(2), path))
         if kind is Opaque:
-            if value.is_new or value.items or value.pairs or value.kwargs:
+            if value.kwargs is not None or value.setter is not None:
                 raise self.cannot(path, value, "was made in a way that cannot be written")
             state = () if value.state is None else (value.state,)
-            return self._call(value, value.callable, value.args, state, path)
+            node = self._call(value, value.callable, value.args, state, path, value.is_new)
+            if value.items or value.pairs:
+                self._empty.append((value, node, path))
+            return node
         if isinstance(value, type) or kind.__name__ in ("function", "builtin_function_or_method"):
             return self._global(value, value.__qualname__, path)
-        names = _PLAIN.get(kind.__module__.partition(".")[0], ())
-        if names is not None and kind.__name__ not in names and not _is_numpy(value) and not _is_tensor(value):
-            raise self.cannot(path, value)
         return self._reduced(value, self._reduce(value, path), path)
 
     def _global(self, value: Any, name: str, path: Optional[Path]) -> int:
@@ -217,19 +234,28 @@ class Graph:
         if isinstance(how, str):
             return self._global(value, how, path)
         function, args, state, items, pairs, setter = (tuple(how) + (None,) * 6)[:6]
-        kind = type(value)
-        if function is getattr(sys.modules.get("copyreg"), "__newobj__", None) or \
-                getattr(function, "__name__", "") in ("__newobj__", "__newobj_ex__") or setter is not None:
+        name = getattr(function, "__name__", "")
+        if name == "__newobj_ex__" or setter is not None:
             raise self.cannot(path, value)
-        node = self._call(value, function, args, () if state is None else (state,), path)
-        if kind is defaultdict:
+        is_new = name == "__newobj__"  # as pickle looks at it
+        if is_new:
+            function, args = args[0], args[1:]
+            if not hasattr(function, "__new__") or type(value) is not function:
+                raise self.cannot(path, value)
+        root = type(value).__module__.partition(".")[0]
+        names = _PLAIN.get(root, ())
+        if not (names is None or type(value).__name__ in names or _is_numpy(value) or _is_tensor(value)):
+            if root == "torch" or not all(map(_is_nobodys, args)):
+                raise self.cannot(path, value)
+        node = self._call(value, function, args, () if state is None else (state,), path, is_new)
+        if type(value) is defaultdict:
             self._empty.append((value, node, path))
-        elif next(iter(items or ()), None) is not None or next(iter(pairs or ()), None) is not None:
-            raise self.cannot(path, value)
+            return node
+        self._empty.append((_Parts(list(items or ()), list(pairs or ())), node, path))
         return node
 
-    def _call(self, value: Any, function: Any, args: Any, state: Tuple[Any, ...], path: Optional[Path]) -> int:
-        node = self.builder.call(self.node(function, (path, "()")), self.node(args, (path, "()")))
+    def _call(self, value: Any, function: Any, args: Any, state: Tuple[Any, ...], path: Optional[Path], is_new: bool = False) -> int:
+        node = self.builder.call(self.node(function, (path, "()")), self.node(args, (path, "()")), is_new)
         self.remember(value, node)
         if state:
             self.builder.set_state(node, self.node(state[0], (path, "__dict__")))

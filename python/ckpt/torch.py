@@ -329,7 +329,7 @@ class _Hooks:
     def fill(self, made: Any, items: List[Any], pairs: List[Tuple[Any, Any]], state: Tuple[Any, ...],
              setter: Any) -> None:
         if type(made) is Opaque:
-            made.items, made.pairs = items, pairs
+            made.items, made.pairs, made.setter = items, pairs, setter
             if state:
                 made.state = state[0]
             return

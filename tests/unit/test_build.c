@@ -38,7 +38,7 @@ static struct ckpt_model *build(void)
 	struct ckpt_builder *b;
 	struct ckpt_model *model;
 	const struct ckpt_node *storage, *w, *pair[2];
-	struct ckpt_node *root, *list, *set;
+	struct ckpt_node *root, *list, *set, *object;
 
 	assert_int_equal(ckpt_builder_new(&b, &err), 0);
 	root = ckpt_build_dict(b);
@@ -67,6 +67,11 @@ static struct ckpt_model *build(void)
 	assert_true(ckpt_build_append(b, list, ckpt_build_global(b, "torch", "float32")));
 	assert_true(ckpt_build_append(b, list, list));
 	assert_true(ckpt_build_put(b, root, str(b, "l"), list));
+	object = ckpt_build_new(b, ckpt_build_global(b, "m", "C"), ckpt_build_tuple(b, NULL, 0));
+	assert_true(ckpt_build_append(b, object, ckpt_build_int(b, 4)));
+	assert_true(ckpt_build_put(b, object, str(b, "k"), object));
+	assert_true(ckpt_build_set_state(b, object, pair[0]));
+	assert_true(ckpt_build_put(b, root, str(b, "o"), object));
 	assert_int_equal(ckpt_builder_finish(b, root, &model, &err), 0);
 	return model;
 }
@@ -128,6 +133,23 @@ static void check_list(const struct ckpt_model *model, const struct ckpt_node *l
 	assert_null(ckpt_node_item(model, list, 14));
 }
 
+/* m.C.__new__(m.C), with an item, itself under a key, and a state. */
+static void check_object(const struct ckpt_model *model, const struct ckpt_node *object)
+{
+	struct ckpt_node_info info = info_of(model, object);
+
+	assert_int_equal(info.kind, CKPT_NODE_OBJECT);
+	assert_true(info.is_new);
+	assert_string_equal(info.module, "m");
+	assert_string_equal(info.class_name, "C");
+	assert_int_equal(info.item_count, 1);
+	assert_int_equal(info.pair_count, 1);
+	assert_int_equal(info_of(model, ckpt_node_item(model, object, 0)).integer, 4);
+	check_bytes(model, ckpt_node_key(model, object, 0), CKPT_NODE_STR, "k", 1);
+	assert_ptr_equal(ckpt_node_value(model, object, 0), object);
+	assert_int_equal(info_of(model, ckpt_node_part(model, object, CKPT_PART_STATE)).integer, 1);
+}
+
 static void check_tensor(const struct ckpt_model *model, const struct ckpt_node *node,
 			 const char *name, const float *wanted)
 {
@@ -155,7 +177,7 @@ static void check_all(const struct ckpt_model *model)
 	assert_int_equal(ckpt_node_find(model, "", &root, &err), 0);
 	info = info_of(model, root);
 	assert_int_equal(info.kind, CKPT_NODE_DICT);
-	assert_int_equal(info.pair_count, 4);
+	assert_int_equal(info.pair_count, 5);
 	check_bytes(model, ckpt_node_key(model, root, 0), CKPT_NODE_STR, "w", 1);
 	check_tensor(model, ckpt_node_value(model, root, 0), "w", numbers);
 	check_tensor(model, ckpt_node_value(model, root, 1), "t", turned);
@@ -168,7 +190,8 @@ static void check_all(const struct ckpt_model *model)
 	assert_string_equal(info.class_name, "FloatStorage");
 	assert_int_equal(ckpt_node_find(model, "l", &list, &err), 0);
 	assert_ptr_equal(ckpt_node_value(model, root, 3), list);
-	assert_null(ckpt_node_value(model, root, 4));
+	check_object(model, ckpt_node_value(model, root, 4));
+	assert_null(ckpt_node_value(model, root, 5));
 	check_list(model, list);
 }
 
