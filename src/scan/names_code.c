@@ -119,6 +119,10 @@ static const char *const code[] = {
 	"keras.saving", "keras.utils", "keras.src.saving", "keras.layers.Lambda",
 	"keras.layers.core.Lambda", "keras.src.layers.core.lambda_layer", "onnx", "onnxruntime",
 	"mlflow",
+	/* functions of packages that run, import or open what a text names */
+	"six.exec_", "six.moves", "six.reraise", "hydra.utils", "hydra._internal", "traitlets.import_item", "traitlets.utils.importstring", "srsly.pickle_loads", "srsly.cloudpickle",
+	"PIL.ImageMath", "docutils.core", "pygments.lexers", "pygments.formatters", "click.launch", "click.utils.LazyFile", "click.LazyFile", "click.open_file", "nltk.data", "networkx.read_gpickle", "networkx.readwrite",
+	"hypothesis.internal.reflection", "attr._make._compile_and_eval", "monai.utils.optional_import", "monai.utils.module", "pydoc.locate",
 	/* numpy */
 	"numpy.testing", "numpy.f2py", "numpy.distutils", "numpy.ctypeslib", "numpy.lib", "numpy.load",
 	"numpy.save", "numpy.savez", "numpy.savetxt", "numpy.loadtxt", "numpy.genfromtxt",

@@ -29,13 +29,14 @@ enum given {
 	GIVEN_TO_NEW,	  /* nor what a metaclass could make a class of: __new__() of any class */
 	GIVEN_DATA,	  /* no function, nor class: a class that is known, which may call that */
 	GIVEN_NUMBERS,	  /* nothing that names something: any class */
-	GIVEN_TO_FUNCTION /* the same */
+	GIVEN_TO_FUNCTION, /* the same */
+	GIVEN_INSIDE	  /* neither function nor class: what append() and __setstate__() of the object may be */
 };
 
 /* A call that is looked at again behind the last opcode; of its keywords there is another one. */
 struct ckpt_scan_package_call {
 	const struct ckpt_global *func;
-	const struct ckpt_value *args;
+	const struct ckpt_value *args; /* GIVEN_INSIDE: the object */
 	uint32_t pos; /* of its opcode */
 	uint8_t kind; /* enum ckpt_call_kind */
 	uint8_t given;
@@ -212,23 +213,47 @@ static bool is_judged_elsewhere(const struct ckpt_global *g)
 	return ckpt_scan_is_stdlib(g->module) || !strncmp(g->module, "torch.", 6);
 }
 
+static void note_call(struct ckpt_scan_walk *w, const struct ckpt_scan_package_call *call)
+{
+	struct ckpt_scan_package_call *grown = ckpt_grow(w->package_calls, w->package_call_count, &w->package_call_cap, sizeof(*grown));
+
+	w->s->no_memory |= !grown;
+	if (!grown)
+		return;
+	w->package_calls = grown;
+	grown[w->package_call_count++] = *call;
+}
+
 static void look_again(struct ckpt_scan_checked_call *c, enum given given)
 {
-	struct ckpt_scan_walk *w = c->w;
-
 	for (unsigned i = 0; i < 2; i++) {
 		const struct ckpt_value *args = i ? c->kwargs : c->args;
-		struct ckpt_scan_package_call *grown;
 
-		if (!args || (args->kind == CKPT_TUPLE && !args->u.seq.count))
-			continue;
-		grown = ckpt_grow(w->package_calls, w->package_call_count, &w->package_call_cap, sizeof(*grown));
-		w->s->no_memory |= !grown;
-		if (!grown)
-			return;
-		w->package_calls = grown;
-		grown[w->package_call_count++] = (struct ckpt_scan_package_call){ c->func, args, (uint32_t)w->m.op.pos, c->kind, (uint8_t)given };
+		if (args && (args->kind != CKPT_TUPLE || args->u.seq.count))
+			note_call(c->w, &(struct ckpt_scan_package_call){ c->func, args, (uint32_t)c->w->m.op.pos, c->kind, (uint8_t)given });
 	}
+}
+
+/* What CALL makes an object of, by itself or through copyreg. */
+static const struct ckpt_global *class_made(struct ckpt_scan_walk *w, const struct ckpt_call *call)
+{
+	const struct ckpt_global *g = ckpt_scan_callee(w, call->func);
+	const struct ckpt_value *first = ckpt_scan_arg(call->args, 0);
+
+	return g && first && ckpt_scan_rule(g->module, g->name)->call == CKPT_CALL_NEW ? ckpt_scan_callee(w, first) : g;
+}
+
+void ckpt_scan_fills_object(struct ckpt_scan_walk *w, const struct ckpt_value *object)
+{
+	const struct ckpt_call *call = object->kind == CKPT_CALL ? object->u.call : NULL;
+	const struct ckpt_global *g = call ? class_made(w, call) : NULL;
+	bool has_any = call && (call->pairs.count || call->kwargs || call->args->kind != CKPT_TUPLE || call->args->u.seq.count);
+
+	if (object->kind == CKPT_CALL && ckpt_scan_is_getattr(object))
+		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "changes what a class has as an attribute");
+	else if (has_any && g && ckpt_scan_rule(g->module, g->name)->kind == CKPT_SCAN_OBJECT &&
+		 (!w->package_call_count || w->package_calls[w->package_call_count - 1].args != object))
+		note_call(w, &(struct ckpt_scan_package_call){ g, object, (uint32_t)w->m.op.pos, call->kind, GIVEN_INSIDE });
 }
 
 /* pandas makes an index of one of its own classes so; others of its classes open files. */
@@ -285,6 +310,8 @@ bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c)
 /* ---- all calls, behind the last opcode ---- */
 
 enum looked_for { A_FUNCTION = 1 << 0, A_NAME = 1 << 1, A_CLASS = 1 << 2, A_BASE = 1 << 3 };
+
+enum { INSIDE = 4 /* SEEN: what an object was made with, by 1 << INSIDE times A_FUNCTION or A_CLASS */ };
 
 /* What is on the way to be looked at. */
 struct search {
@@ -429,6 +456,23 @@ static enum named names(struct search *f, const struct ckpt_value *v)
 	return NAMES_INSIDE;
 }
 
+/*
+ * What OBJECT was made with, and has by its keys: some classes make attributes of these, even of
+ * "append" and "__setstate__". Once, however much is put into it.
+ */
+static void push_made_with(struct search *f, const struct ckpt_value *object)
+{
+	uint8_t bit = (uint8_t)(f->wanted == A_FUNCTION ? 1 << INSIDE : 2 << INSIDE);
+
+	const struct ckpt_global *g = ckpt_scan_callee(f->w, object->u.call->func);
+
+	if (f->seen[object->id] & bit)
+		return;
+	f->seen[object->id] |= bit;
+	push_arguments(f, object->u.call, g ? ckpt_scan_rule(g->module, g->name) : NULL);
+	push_all(f, &object->u.call->pairs);
+}
+
 /* The first of what is looked for in what CALL was given; NULL: there is none. */
 static const struct ckpt_value *find_given(struct search *f, const struct ckpt_scan_package_call *call)
 {
@@ -436,7 +480,9 @@ static const struct ckpt_value *find_given(struct search *f, const struct ckpt_s
 	bool but_classes = f->wanted == A_BASE && call->args->kind == CKPT_TUPLE;
 
 	f->depth = 0;
-	if (!but_classes)
+	if (call->given == GIVEN_INSIDE)
+		push_made_with(f, call->args);
+	else if (!but_classes)
 		push(f, call->args);
 	for (uint32_t i = 0; but_classes && i < call->args->u.seq.count; i++)
 		if (!is_wanted(f, call->args->u.seq.items[i]))
@@ -461,12 +507,17 @@ static void say(struct search *f, const struct ckpt_scan_package_call *call, con
 	const char *does = call->kind == CKPT_CALL_REDUCE ? "calls" : "makes an instance of";
 
 	ckpt_scan_show_global(call->func, name, sizeof(name));
-	ckpt_scan_show_args(call->args, args, sizeof(args));
-	if (f->wanted == A_FUNCTION)
+	ckpt_scan_show_args(call->given == GIVEN_INSIDE ? call->args->u.call->args : call->args, args, sizeof(args));
+	if (f->wanted == A_FUNCTION && call->given == GIVEN_INSIDE)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "state", at, "puts something into an object of %s%s, which may call the function %s that it has", name, args,
+			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call");
+	else if (f->wanted == A_FUNCTION)
 		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "call", at, "%s %s%s: it may call the function %s that it is given", does, name, args,
 			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call");
 	else if (call->given == GIVEN_TO_FUNCTION)
 		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "call", at, "%s %s%s: a function of a package, with arguments of the file", does, name, args);
+	else if (call->given == GIVEN_INSIDE)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "state", at, "puts something into an object of %s%s, which may call the class that it has", name, args);
 	else if (f->wanted == A_CLASS)
 		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "call", at, "%s %s%s: it may call the class that it is given, with the rest of that", does, name, args);
 	else if (f->wanted == A_BASE)
@@ -500,6 +551,7 @@ void ckpt_scan_check_packages(struct ckpt_scan_walk *w)
 	if (f.seen) {
 		search(&f, A_FUNCTION, GIVEN_AS_WRITTEN); /* of all */
 		search(&f, A_CLASS, GIVEN_DATA);
+		search(&f, A_CLASS, GIVEN_INSIDE);
 		search(&f, A_BASE, GIVEN_TO_NEW);
 		/* what these had in common with a class was said to be worse */
 		search(&f, A_NAME, GIVEN_TO_FUNCTION);

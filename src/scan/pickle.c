@@ -251,11 +251,15 @@ static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *glob
 		if (b)
 			ckpt_scan_added(w, b, false, 1);
 		if (b && b->kind == CKPT_CALL)
+			ckpt_scan_fills_object(w, b);
+		if (b && b->kind == CKPT_CALL)
 			put_into_object(w, b, &a, 1);
 		break;
 	case CKPT_OP_SETITEM:
 		if (c)
 			ckpt_scan_added(w, c, true, 1);
+		if (c && c->kind == CKPT_CALL && ckpt_scan_is_getattr(c))
+			ckpt_scan_fills_object(w, c);
 		if (c && c->kind == CKPT_CALL)
 			put_into_object(w, c, w->m.stack + w->m.depth - 2, 2);
 		break;
@@ -265,6 +269,8 @@ static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *glob
 		if (!below_mark(w))
 			break;
 		ckpt_scan_added(w, below_mark(w), w->m.op.code == CKPT_OP_SETITEMS, available(w));
+		if (below_mark(w)->kind == CKPT_CALL && (w->m.op.code != CKPT_OP_SETITEMS || ckpt_scan_is_getattr(below_mark(w))))
+			ckpt_scan_fills_object(w, below_mark(w));
 		if (below_mark(w)->kind == CKPT_CALL)
 			put_into_object(w, below_mark(w), w->m.stack + ckpt_machine_floor(&w->m), available(w));
 		break;

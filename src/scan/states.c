@@ -481,6 +481,7 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		say_no_object(w, object);
 		return;
 	}
+	ckpt_scan_fills_object(w, object);
 	ckpt_scan_copied(w, state);
 	ckpt_scan_attributes(w, state);
 	ckpt_scan_keeps_functions(w, object, &state, 1);

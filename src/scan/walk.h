@@ -245,6 +245,12 @@ bool ckpt_scan_is_flag(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 void ckpt_scan_check_packages(struct ckpt_scan_walk *w);
 
 /*
+ * OBJECT gets a state, or an item, now: append() and __setstate__() may be what it was made with, or has
+ * by its keys. It is looked at behind the last opcode. Of what a class has nothing may be changed.
+ */
+void ckpt_scan_fills_object(struct ckpt_scan_walk *w, const struct ckpt_value *object);
+
+/*
  * OBJECT, of a class of which nothing is known, keeps VALUES in its state or among its items: are
  * there functions among them, which it may call? Says which.
  */

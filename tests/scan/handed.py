@@ -93,10 +93,33 @@ class Maker:
         return made + self.later + self.rng.choice([b"", b"}" + value("x") + value(1) + b"sb", value(1) + b"a"] if name != "_rebuild" else [b""]), new
 
 
+def filled(rng):
+    """An object that has a function or class, by its keys or from the start, and gets an item or a state: append() or __setstate__() may be what it has."""
+    maker, key = Maker(rng, True), value(rng.choice(("append", "__setstate__", "extend", "__dict__", "k")))
+    item = functions(rng) if rng.random() < 0.5 else rng.choice([CLASS, NAME("a.b", "Other"), call(NAME("builtins", "getattr"), CLASS, "Inner")])
+    for _ in range(rng.randrange(MOST_INSIDE)):
+        item = maker.wrap(item)
+    stranger = [CLASS + b")\x81", CLASS + b")R", NAME("a", "meta.Class") + b")\x81", NAME("copyreg", "__newobj__") + CLASS + b"\x85R", NAME("copyreg", "_reconstructor") + b"(" + CLASS + NAME("builtins", "object") + b"NtR"]
+    by_key = [lambda: rng.choice(stranger) + key + item + b"s", lambda: rng.choice(stranger) + b"(" + value("a") + value(1) + key + item + b"u", lambda: rng.choice(stranger) + value(1) + b"a" + key + item + b"s"]
+    by_new = [lambda: CLASS + value("X") + b")}" + key + item + b"s\x87\x81", lambda: NAME("copyreg", "__newobj__") + b"(" + CLASS + value("X") + b")}" + key + item + b"stR", lambda: CLASS + b")}" + key + item + b"s\x92",
+              lambda: NAME("copyreg", "_reconstructor") + b"(" + CLASS + NAME("builtins", "dict") + b"}" + key + item + b"stR"]
+    fill = rng.choice([value("x") + b"a", b"(" + value("x") + b"e", b"(" + value("x") + value("y") + b"e", value("x") + b"b", b"}" + value("x") + value(1) + b"sb", b"N}" + value("x") + value(1) + b"s\x86b"])
+    body = rng.choice(rng.choice((by_key, by_new)))()
+    return body + maker.later + fill if rng.random() < 0.5 else body + fill + maker.later
+
+
+def changed(rng):
+    """What a class has as an attribute, and something that is put into it."""
+    of = call(NAME("builtins", "getattr"), NAME("a.b", "Class"), "inner")
+    return of + rng.choice([value(1) + b"a", b"(" + value(1) + b"e", value("k") + value(1) + b"s", b"(" + value("k") + value(1) + b"u", b"}b", b"N}" + value("k") + value(1) + b"s\x86b"])
+
+
 def make(seed):
-    """(file, what it hands over, was it by __new__(), the verdicts that are wrong)"""
+    """(file, what it hands over, the verdicts that are wrong)"""
     rng = random.Random(seed)
-    kind = rng.choice(("function", "name", "number"))
+    kind = rng.choice(("function", "name", "number", "function", "name", "number", "filled", "changed"))
+    if kind in ("filled", "changed"):
+        return proto(4, (filled if kind == "filled" else changed)(rng)), kind, VERDICTS[:2]
     maker = Maker(rng, kind != "number")
     item = {"function": functions, "name": names, "number": numbers}[kind](rng)
     for _ in range(rng.randrange(MOST_INSIDE + 1)):
