@@ -40,7 +40,8 @@ static int agree_by(vote_fn *vote, struct ckpt_session *s, int rc, int code)
 	char text[900] = "";
 	int cancelled = ckpt_cancelled(s->o.cancel);
 
-	if (rc == CKPT_E_PEER)
+	/* whatever the step was about: what it asked of the others failed */
+	if (rc == CKPT_E_PEER || (rc < 0 && s->agreement.broken))
 		code = CKPT_BROADCAST_LOST;
 	if (cancelled && !s->named) {
 		rc = ckpt_fail(&s->err, CKPT_E_CANCELLED, "interrupted, nothing was written");

@@ -436,7 +436,10 @@ static void chunks_go_where_they_are_wanted_on_the_gpu(void **state)
 
 /* ---- failures ---- */
 
-/* One rank, in which VARIABLE makes the NTH call fail with CODE: an error is told, nothing is left. */
+/*
+ * One rank, in which VARIABLE makes the NTH call fail with CODE: an error is told, of what could not be set up or was lost
+ * and not of files or bytes; nothing is left.
+ */
 static bool fail_at(const char *variable, unsigned code, unsigned nth)
 {
 	struct ckpt_broadcast_options o = options_for_tests();
@@ -450,6 +453,9 @@ static bool fail_at(const char *variable, unsigned code, unsigned nth)
 	if (ranks[0].rc < 0 && !strstr(unit_text(&ranks[0].err), "CUDA_ERROR") &&
 	    !strstr(unit_text(&ranks[0].err), "(NCCL 2.28.9 at "))
 		fail_msg("%s", unit_text(&ranks[0].err));
+	if (ranks[0].rc < 0 && ranks[0].is_open && ranks[0].report.code != CKPT_BROADCAST_SETUP &&
+	    ranks[0].report.code != CKPT_BROADCAST_LOST)
+		fail_msg("status %d: %s", ranks[0].report.code, unit_text(&ranks[0].err));
 	/* where the last vote fails a whole file is there */
 	assert_true(take_file(0, SMALL) || ranks[0].rc < 0);
 	check_nothing_is_left();
