@@ -7,14 +7,16 @@
 #include "gpu/cuda_driver.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #pragma GCC visibility push(default)
 #define DECLARE(name, ...) unsigned name(__VA_ARGS__);
 CKPT_CUDA_CALLS(DECLARE)
 CKPT_CUDA_OPTIONAL_CALLS(DECLARE)
-fake_cuda_number fake_cuda_calls, fake_cuda_live;
+fake_cuda_number fake_cuda_calls, fake_cuda_live, fake_cuda_failed;
 fake_cuda_memory_of fake_cuda_memory;
 fake_cuda_poll_into fake_cuda_poll_in;
 fake_cuda_device_of fake_cuda_device;
@@ -33,10 +35,12 @@ enum {
 	MOST_GPUS = 8,
 	MOST_DEPTH = 16,
 	GAP = 1 << 20,
+	PAGE = 4096,
 };
 
 struct CUctx_st {
 	unsigned refs;
+	atomic_uint failed; /* the error of all calls from now on */
 };
 
 struct CUevent_st {
@@ -61,6 +65,9 @@ struct op {
 	void *to; /* a copy */
 	const void *from;
 	size_t nbytes;
+	uint8_t *guarded; /* pages of the host that only this may touch */
+	size_t guarded_nbytes;
+	bool reads_host;
 	bool (*poll)(void *);
 	void *arg;
 	struct CUevent_st *waits, *records;
@@ -84,15 +91,16 @@ struct block {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fault_spec fault, late;
+static struct fault_spec fault, late, async;
 static bool initialized;
 static unsigned calls;
-static uint32_t seed;
+static uint32_t seed, seeded_by;
 static struct CUctx_st contexts[MOST_GPUS];
 static struct block *blocks;
 static struct CUevent_st *events;
 static struct CUmod_st *modules;
 static struct CUstream_st *streams[MOST_STREAMS];
+static unsigned stream_end; /* behind the last that there ever was */
 static unsigned long long next_address = 1ULL << 45; /* where no memory of ours is */
 static _Thread_local struct CUctx_st *stack[MOST_DEPTH];
 static _Thread_local unsigned depth;
@@ -106,21 +114,30 @@ static void complain(const char *what)
 
 static unsigned next_random(unsigned below)
 {
-	if (!seed)
-		seed = number_from("FAKE_CUDA_SEED", 1);
+	unsigned wanted = number_from("FAKE_CUDA_SEED", 1);
+
+	if (wanted != seeded_by)
+		seed = seeded_by = wanted;
 	seed = seed * 1664525 + 1013904223;
 	return (seed >> 8) % below;
 }
 
 /* ---- streams ---- */
 
+/* What was asked for last is found first. */
 static bool is_event(const struct CUevent_st *event)
 {
-	const struct CUevent_st *e = events;
+	struct CUevent_st **at = &events, *e;
 
-	while (e && e != event)
-		e = e->next;
-	return e != NULL;
+	while (*at && *at != event)
+		at = &(*at)->next;
+	e = *at;
+	if (!e)
+		return false;
+	*at = e->next;
+	e->next = events;
+	events = e;
+	return true;
 }
 
 static bool is_ready(const struct op *op)
@@ -130,12 +147,14 @@ static bool is_ready(const struct op *op)
 	return !op->poll || op->poll(op->arg);
 }
 
-static bool run_first(struct CUstream_st *s)
+static void guard(const struct op *op, int protection)
 {
-	struct op *op = s->first;
+	if (op->guarded_nbytes)
+		mprotect(op->guarded, op->guarded_nbytes, protection);
+}
 
-	if (!op || !is_ready(op))
-		return false;
+static void do_op(const struct op *op)
+{
 	if (op->nbytes)
 		memmove(op->to, op->from, op->nbytes);
 	if (op->launch) {
@@ -144,6 +163,29 @@ static bool run_first(struct CUstream_st *s)
 	}
 	if (op->records && is_event(op->records))
 		op->records->done = op->seq;
+}
+
+/* Whether the GPU fails where it comes to OP. */
+static void fail_async(struct CUctx_st *context, const struct op *op)
+{
+	const char *kind = op->nbytes ? "copy" : op->launch ? "kernel" : op->records ? "event" : NULL;
+	unsigned code = kind ? fault_code(&async, "FAKE_CUDA_ASYNC", kind) : 0;
+
+	if (code)
+		context->failed = code;
+}
+
+/* A GPU that has failed does nothing more; what is another library's in its streams ends as that says. */
+static bool run_first(struct CUstream_st *s)
+{
+	struct op *op = s->first;
+
+	if (!op || ((!s->context->failed || op->poll) && !is_ready(op)))
+		return false;
+	fail_async(s->context, op);
+	guard(op, PROT_READ | PROT_WRITE);
+	if (!s->context->failed)
+		do_op(op);
 	s->first = op->next;
 	if (!s->first)
 		s->last = &s->first;
@@ -159,7 +201,7 @@ static bool step(void)
 	struct CUstream_st *busy[MOST_STREAMS];
 	unsigned count = 0, first;
 
-	for (unsigned i = 0; i < MOST_STREAMS; i++)
+	for (unsigned i = 0; i < stream_end; i++)
 		if (streams[i] && streams[i]->first)
 			busy[count++] = streams[i];
 	first = count ? next_random(count) : 0;
@@ -180,7 +222,7 @@ static void advance(void)
 
 static bool is_stream(const struct CUstream_st *stream)
 {
-	for (unsigned i = 0; stream && i < MOST_STREAMS; i++)
+	for (unsigned i = 0; stream && i < stream_end; i++)
 		if (streams[i] == stream)
 			return true;
 	return false;
@@ -208,6 +250,7 @@ static unsigned put(struct CUstream_st *s, struct op what)
 	}
 	op = malloc(sizeof(*op));
 	*op = what;
+	guard(op, op->reads_host ? PROT_READ : PROT_NONE);
 	*s->last = op;
 	s->last = &op->next;
 	advance();
@@ -216,14 +259,16 @@ static unsigned put(struct CUstream_st *s, struct op what)
 
 /* ---- calls ---- */
 
-/* "*" leaves out what nothing can be released without. */
+/* "*" leaves out what nothing can be released without. Of a GPU that fails for good only the first failure is told here. */
 static unsigned fault_of(const char *name)
 {
 	const char *spec = getenv("FAKE_CUDA_FAIL");
+	unsigned code;
 
 	if (spec && *spec == '*' && strcmp(name, "cuCtxPushCurrent_v2") == 0)
 		return 0;
-	return fault_code(&fault, "FAKE_CUDA_FAIL", name);
+	code = fault_code(&fault, "FAKE_CUDA_FAIL", name);
+	return fault.stays && fault.seen > fault.nth ? 0 : code;
 }
 
 static unsigned begin(const char *name)
@@ -241,6 +286,10 @@ static unsigned begin_in_context(const char *name)
 {
 	unsigned code = begin(name);
 
+	if (depth && current()->failed)
+		return current()->failed;
+	if (depth && code && fault.stays)
+		current()->failed = code;
 	if (code || depth)
 		return code;
 	complain("a call without a context");
@@ -360,6 +409,8 @@ unsigned cuDevicePrimaryCtxRelease_v2(int device)
 		complain("a context is released that nobody has");
 	else
 		contexts[device].refs--;
+	if (contexts[device].refs == 0)
+		contexts[device].failed = 0;
 	if (contexts[device].refs == 0 && has_objects(&contexts[device]))
 		complain("a context goes that still has streams, events, modules or memory");
 	return end(code);
@@ -542,15 +593,38 @@ unsigned cuMemHostUnregister(void *memory)
 	return end(free_block(begin_in_context("cuMemHostUnregister"), 0, memory, true));
 }
 
+/* Those pages of what is locked at MEMORY that have nothing else. */
+static void find_guarded(struct op *op, const void *memory, size_t nbytes)
+{
+	const struct block *b = blocks;
+	uintptr_t first = ((uintptr_t)memory + PAGE - 1) / PAGE * PAGE, end = ((uintptr_t)memory + nbytes) / PAGE * PAGE;
+
+	if (!number_from("FAKE_CUDA_PROTECT", 0) || first >= end)
+		return;
+	while (b && (b->address || !has(b, memory)))
+		b = b->next;
+	if (b) {
+		op->guarded = (uint8_t *)first;
+		op->guarded_nbytes = end - first;
+		op->reads_host = memory == op->from;
+	}
+}
+
 static unsigned put_copy(unsigned code, struct CUstream_st *stream, void *to, const void *from,
 			 size_t nbytes)
 {
+	struct op op = { .to = to, .from = from, .nbytes = nbytes };
+
 	if (!code && (!to || !from))
 		code = INVALID_VALUE;
 	if (!code && is_stream(stream) && is_foreign(stream->context))
 		code = INVALID_CONTEXT;
 	if (!code)
-		code = put(stream, (struct op){ .to = to, .from = from, .nbytes = nbytes });
+		find_guarded(&op, from, nbytes);
+	if (!code && !op.guarded)
+		find_guarded(&op, to, nbytes);
+	if (!code)
+		code = put(stream, op);
 	return end(code);
 }
 
@@ -590,6 +664,7 @@ unsigned cuStreamCreate(struct CUstream_st **stream, unsigned flags)
 		i++;
 	if (!code && i < MOST_STREAMS) {
 		*stream = streams[i] = calloc(1, sizeof(**stream));
+		stream_end = i < stream_end ? stream_end : i + 1;
 		streams[i]->last = &streams[i]->first;
 		streams[i]->context = current();
 	}
@@ -664,17 +739,15 @@ unsigned cuEventCreate(struct CUevent_st **event, unsigned flags)
 unsigned cuEventDestroy_v2(struct CUevent_st *event)
 {
 	unsigned code = begin_in_context("cuEventDestroy_v2");
-	struct CUevent_st **at = &events;
 
-	while (*at && *at != event)
-		at = &(*at)->next;
-	if (!*at) {
+	if (!is_event(event)) {
 		complain("no such event to destroy");
 		return end(INVALID_HANDLE);
 	}
 	while (step()) /* nothing must find another event in its place */
 		;
-	*at = event->next;
+	is_event(event); /* now it is the first */
+	events = event->next;
 	free(event);
 	return end(code);
 }
@@ -819,6 +892,11 @@ void fake_cuda_poll_in(struct CUstream_st *stream, bool (*poll)(void *), void *a
 	pthread_mutex_lock(&lock);
 	put(stream, (struct op){ .poll = poll, .arg = arg });
 	pthread_mutex_unlock(&lock);
+}
+
+unsigned fake_cuda_failed(void)
+{
+	return depth ? current()->failed : 0;
 }
 
 int fake_cuda_device(struct CUstream_st *stream)

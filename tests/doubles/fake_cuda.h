@@ -18,7 +18,12 @@
  * turn comes in the stream.
  *
  * FAKE_CUDA_FAIL=NAME:CODE:NTH   see fault_spec.h; what releases does so all the same, and "*" is all but
- *                                cuCtxPushCurrent_v2
+ *                                cuCtxPushCurrent_v2. With "NTH+" the GPU has failed: all its calls do, until nobody
+ *                                has its context any more, and what is in its streams is dropped
+ * FAKE_CUDA_ASYNC=KIND:CODE:NTH  the NTH "copy", "kernel" or "event" in a stream makes its GPU fail in this way: the next
+ *                                call tells, whichever it is
+ * FAKE_CUDA_PROTECT=1            page-locked pages that a stream is to read cannot be written until it has, and those
+ *                                that it is to write can neither be read nor written: who does, dies
  * FAKE_CUDA_LATE=NAME:MSEC:NTH   that call takes so long, as cuMemFree does while others' kernels run
  * FAKE_CUDA_FIRST=0              this process's GPU 0 is that one of the machine
  * FAKE_CUDA_SLICES=1             so many of them are slices (MIG) of one GPU
@@ -44,6 +49,8 @@ typedef void *fake_cuda_memory_of(unsigned long long address, size_t nbytes);
  * double's lock.
  */
 typedef void fake_cuda_poll_into(struct CUstream_st *stream, bool (*poll)(void *), void *arg);
+
+/* "fake_cuda_failed": the error of the calling thread's GPU that all of its calls have; 0: none. */
 
 /* "fake_cuda_device": the device of the calling thread's context, or of STREAM; -1: there is none. */
 typedef int fake_cuda_device_of(struct CUstream_st *stream);

@@ -11,31 +11,38 @@
 
 /*
  * An environment variable "NAME:CODE:NTH" that says which call of a double fails: the NTH of NAME ("*": of all), from 1,
- * with CODE. Without NTH every one. Counting starts when the variable gets another value.
+ * with CODE. Without NTH every one; with "NTH+" that one and all that follow. Counting starts when the variable gets
+ * another value; what is behind "#" makes it another.
  */
 struct fault_spec {
-	char text[120];
-	unsigned seen;
+	char text[120], name[64];
+	unsigned code, nth, seen;
+	bool stays; /* the value has a "+" */
 };
+
+static inline void fault_parse(struct fault_spec *f, const char *text)
+{
+	char plus = 0;
+
+	*f = (struct fault_spec){ .code = 0 };
+	snprintf(f->text, sizeof(f->text), "%s", text);
+	if (sscanf(text, "%63[^:]:%u:%u%c", f->name, &f->code, &f->nth, &plus) < 2)
+		f->code = 0;
+	f->stays = plus == '+';
+}
 
 static inline unsigned fault_code(struct fault_spec *f, const char *variable, const char *name)
 {
 	const char *text = getenv(variable);
-	unsigned code = 0, nth = 0;
-	char wanted[64] = "";
 
 	if (!text)
 		text = "";
-	if (strcmp(text, f->text) != 0) {
-		snprintf(f->text, sizeof(f->text), "%s", text);
-		f->seen = 0;
-	}
-	if (sscanf(text, "%63[^:]:%u:%u", wanted, &code, &nth) < 2)
-		return 0;
-	if (strcmp(wanted, "*") != 0 && strcmp(wanted, name) != 0)
+	if (strcmp(text, f->text) != 0)
+		fault_parse(f, text);
+	if (!f->code || (strcmp(f->name, "*") != 0 && strcmp(f->name, name) != 0))
 		return 0;
 	f->seen++;
-	return nth == 0 || f->seen == nth ? code : 0;
+	return f->nth == 0 || f->seen == f->nth || (f->stays && f->seen > f->nth) ? f->code : 0;
 }
 
 /* Of "NAME:MSEC:NTH": the call takes so long; HELD is let go of meanwhile. */

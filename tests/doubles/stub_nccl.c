@@ -8,11 +8,14 @@
  * wrong call is a complaint, which ends the process if FAKE_CUDA_STRICT is set. Two ranks of a communicator on one GPU are
  * refused, those two by "invalid usage", the others by "remote error".
  *
- * What NCCL may do it always does: behind every call the communicator is "in progress" for a few questions, and what
- * was asked for gets into its stream only then.
+ * What NCCL may do it does: behind every call the communicator is "in progress" for a few questions, and what was asked
+ * for gets into its stream at once, or only then ($FAKE_CUDA_SEED). What it is about to bring when it is aborted, has
+ * come in part. On a GPU that has failed every call fails, and an abort is done all the same. Ranks that ask for
+ * different things at the same place are a complaint.
  *
  * STUB_NCCL_FAIL=NAME:CODE:NTH    see fault_spec.h; of ncclCommGetAsyncError it is what is told, not what is returned
  * STUB_NCCL_HANG=NAME:1:NTH       from that call on "in progress" for ever; ncclCommAbort and ncclCommDestroy do not return
+ *                                 until a test calls "stub_nccl_let_go"
  * STUB_NCCL_STALL=NAME:1:NTH      what that call put into the stream is never done, as if a peer had died
  * STUB_NCCL_LATE=NAME:MSEC:NTH    ncclCommAbort or ncclCommDestroy: comes back only then
  * STUB_NCCL_VERSION=22809
@@ -42,6 +45,7 @@
 CKPT_NCCL_CALLS(DECLARE)
 unsigned stub_nccl_calls(void);
 unsigned stub_nccl_live(void);
+void stub_nccl_let_go(void);
 #pragma GCC visibility pop
 
 enum { LATE = 2, MOST_NUMBERS = 64, MOST_GPUS = 8 };
@@ -53,6 +57,8 @@ struct meeting {
 	struct meeting *next;
 	unsigned long seq;
 	unsigned came, left; /* ranks */
+	size_t nbytes, count; /* as the first of them wants it */
+	int root;
 	void *bytes;	     /* of the root; NULL: not there yet */
 	uint64_t greatest[MOST_NUMBERS];
 };
@@ -76,10 +82,12 @@ struct ncclComm {
 	unsigned failed; /* the error that it has, for good */
 	bool hangs, aborted, finalized;
 	struct work *pending; /* to be put into its stream */
+	struct work *works;   /* those that are there */
 	struct CUstream_st *stream;
 };
 
 struct work {
+	struct work *next; /* of the communicator */
 	struct ncclComm *comm;
 	unsigned long seq;
 	void *memory;
@@ -92,7 +100,9 @@ struct work {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault_spec fault, hang, stall, late;
 static struct world *worlds;
-static unsigned calls, live, ids;
+static unsigned calls, live, ids, let_go;
+static pthread_cond_t goes_on = PTHREAD_COND_INITIALIZER;
+static uint32_t seed, seeded_by;
 static bool has_failed;
 
 static void complain(const char *what)
@@ -102,21 +112,48 @@ static void complain(const char *what)
 		abort();
 }
 
-static void *cuda_function(const char *name)
+/* What fake_cuda.so has for this. */
+static struct {
+	fake_cuda_device_of *device;
+	fake_cuda_number *failed;
+	fake_cuda_memory_of *memory;
+	fake_cuda_poll_into *poll_in;
+} cuda;
+static pthread_once_t cuda_is_found = PTHREAD_ONCE_INIT;
+
+static void find_cuda(void)
 {
 	void *lib = dlopen(getenv("CKPT_CUDA_LIB"), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 
 	assert(lib);
-	return dlsym(lib, name);
+	*(void **)&cuda.device = dlsym(lib, "fake_cuda_device");
+	*(void **)&cuda.failed = dlsym(lib, "fake_cuda_failed");
+	*(void **)&cuda.memory = dlsym(lib, "fake_cuda_memory");
+	*(void **)&cuda.poll_in = dlsym(lib, "fake_cuda_poll_in");
 }
 
 /* Of the calling thread, or of STREAM. */
 static int device_of(struct CUstream_st *stream)
 {
-	fake_cuda_device_of *device;
+	pthread_once(&cuda_is_found, find_cuda);
+	return cuda.device(stream);
+}
 
-	*(void **)&device = cuda_function("fake_cuda_device");
-	return device(stream);
+/* Whether the calling thread's GPU has failed. */
+static bool has_failed_gpu(void)
+{
+	pthread_once(&cuda_is_found, find_cuda);
+	return cuda.failed() != 0;
+}
+
+static unsigned next_random(unsigned below)
+{
+	unsigned wanted = number_from("FAKE_CUDA_SEED", 1);
+
+	if (wanted != seeded_by)
+		seed = seeded_by = wanted;
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 8) % below;
 }
 
 static void check_device(const struct ncclComm *c)
@@ -132,6 +169,17 @@ static unsigned begin(const char *name)
 	pthread_mutex_lock(&lock);
 	calls++;
 	code = fault_code(&fault, "STUB_NCCL_FAIL", name);
+	has_failed |= code != 0;
+	return code;
+}
+
+/* Nothing works on a GPU that has failed. */
+static unsigned begin_on_gpu(const char *name)
+{
+	unsigned code = begin(name);
+
+	if (!code && has_failed_gpu())
+		code = CKPT_NCCL_UNHANDLED_CUDA_ERROR;
 	has_failed |= code != 0;
 	return code;
 }
@@ -191,18 +239,23 @@ static void release(struct ncclComm *c)
 	free(c);
 }
 
-static struct meeting *meet(struct world *w, unsigned long seq)
+static struct meeting *meet(struct world *w, const struct work *work)
 {
 	struct meeting *m = w->meetings;
 
-	while (m && m->seq != seq)
+	while (m && m->seq != work->seq)
 		m = m->next;
 	if (!m) {
 		m = calloc(1, sizeof(*m));
-		m->next = w->meetings;
-		m->seq = seq;
+		*m = (struct meeting){ .next = w->meetings,
+				       .seq = work->seq,
+				       .nbytes = work->nbytes,
+				       .count = work->count,
+				       .root = work->root };
 		w->meetings = m;
 	}
+	if (m->nbytes != work->nbytes || m->count != work->count || m->root != work->root)
+		complain("ranks ask for different things");
 	return m;
 }
 
@@ -254,6 +307,15 @@ static bool compare(struct work *w, struct meeting *m)
 	return true;
 }
 
+static void forget_work(const struct work *w)
+{
+	struct work **at = &w->comm->works;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+}
+
 static bool is_over(void *arg)
 {
 	struct work *w = arg;
@@ -263,25 +325,40 @@ static bool is_over(void *arg)
 	pthread_mutex_lock(&lock);
 	over = w->comm->aborted;
 	if (!over && !w->stalls) {
-		struct meeting *m = meet(world, w->seq);
+		struct meeting *m = meet(world, w);
 
 		over = w->nbytes ? carry(w, m) : compare(w, m);
 		if (over)
 			part(world, m);
 	}
-	if (over)
+	if (over) {
+		forget_work(w);
 		release(w->comm);
+	}
 	pthread_mutex_unlock(&lock);
 	return over;
+}
+
+/* What was asked for gets into its stream. */
+static void put_pending(struct ncclComm *c)
+{
+	struct work *work = c->pending;
+
+	pthread_mutex_lock(&lock);
+	c->pending = NULL;
+	c->users++;
+	work->next = c->works;
+	c->works = work;
+	pthread_mutex_unlock(&lock);
+	cuda.poll_in(c->stream, is_over, work);
 }
 
 static unsigned ask(const char *name, struct ncclComm *c, struct work what, const void *address,
 		    size_t nbytes, struct CUstream_st *stream)
 {
-	fake_cuda_memory_of *memory;
-	unsigned code = begin(name);
+	unsigned code = begin_on_gpu(name);
+	bool at_once;
 
-	*(void **)&memory = cuda_function("fake_cuda_memory");
 	check_device(c);
 	if (device_of(stream) != c->device)
 		complain("a stream of another GPU");
@@ -300,9 +377,12 @@ static unsigned ask(const char *name, struct ncclComm *c, struct work what, cons
 	*c->pending = what;
 	c->stream = stream;
 	c->late = LATE;
+	at_once = next_random(2) == 0;
 	end(0);
-	what.memory = memory((uintptr_t)address, nbytes);
+	what.memory = cuda.memory((uintptr_t)address, nbytes);
 	c->pending->memory = what.memory;
+	if (what.memory && at_once)
+		put_pending(c);
 	return what.memory ? CKPT_NCCL_IN_PROGRESS : CKPT_NCCL_INVALID_ARGUMENT;
 }
 
@@ -341,7 +421,7 @@ unsigned ncclCommInitRankConfig(struct ncclComm **comm, int size, struct ckpt_nc
 				struct ckpt_nccl_config *config)
 {
 	const struct ckpt_nccl_config wanted = CKPT_NCCL_CONFIG_INIT;
-	unsigned code = begin("ncclCommInitRankConfig");
+	unsigned code = begin_on_gpu("ncclCommInitRankConfig");
 	struct ncclComm *c;
 
 	log_line();
@@ -367,23 +447,9 @@ unsigned ncclCommInitRankConfig(struct ncclComm **comm, int size, struct ckpt_nc
 	return end(CKPT_NCCL_IN_PROGRESS);
 }
 
-/* What was asked for gets into its stream. */
-static void put_pending(struct ncclComm *c)
-{
-	fake_cuda_poll_into *put;
-	struct work *work = c->pending;
-
-	pthread_mutex_lock(&lock);
-	c->pending = NULL;
-	c->users++;
-	pthread_mutex_unlock(&lock);
-	*(void **)&put = cuda_function("fake_cuda_poll_in");
-	put(c->stream, is_over, work);
-}
-
 unsigned ncclCommGetAsyncError(struct ncclComm *c, unsigned *code)
 {
-	*code = begin("ncclCommGetAsyncError");
+	*code = begin_on_gpu("ncclCommGetAsyncError");
 	check_device(c);
 	if (!*code && c->world->twice >= 0)
 		*code = c->device == c->world->twice ? CKPT_NCCL_INVALID_USAGE : 6;
@@ -424,7 +490,7 @@ unsigned ncclAllReduce(const void *from, void *to, size_t count, unsigned type, 
 #ifndef STUB_NCCL_OLD
 unsigned ncclCommFinalize(struct ncclComm *c)
 {
-	unsigned code = begin("ncclCommFinalize");
+	unsigned code = begin_on_gpu("ncclCommFinalize");
 
 	check_device(c);
 	if (c->failed || c->finalized || c->pending)
@@ -437,24 +503,24 @@ unsigned ncclCommFinalize(struct ncclComm *c)
 }
 #endif
 
-static void hang_for_ever(const char *name)
+/* With the lock. */
+static void hang_as_told(const char *name)
 {
-	bool hangs = fault_code(&hang, "STUB_NCCL_HANG", name) != 0;
+	unsigned before = let_go;
 
-	end(0);
-	while (hangs)
-		pause();
+	if (fault_code(&hang, "STUB_NCCL_HANG", name))
+		while (let_go == before)
+			pthread_cond_wait(&goes_on, &lock);
 }
 
 unsigned ncclCommDestroy(struct ncclComm *c)
 {
-	unsigned code = begin("ncclCommDestroy");
+	unsigned code = begin_on_gpu("ncclCommDestroy");
 
 	check_device(c);
 	if (!c->finalized || c->late || c->hangs)
 		complain("a communicator is destroyed before it was finalized");
-	hang_for_ever("ncclCommDestroy");
-	pthread_mutex_lock(&lock);
+	hang_as_told("ncclCommDestroy");
 	sleep_as(&late, "STUB_NCCL_LATE", "ncclCommDestroy", &lock);
 	live--;
 	release(c);
@@ -463,13 +529,15 @@ unsigned ncclCommDestroy(struct ncclComm *c)
 
 unsigned ncclCommAbort(struct ncclComm *c)
 {
-	unsigned code = begin("ncclCommAbort");
+	unsigned code = begin_on_gpu("ncclCommAbort");
 
 	check_device(c);
-	hang_for_ever("ncclCommAbort");
-	pthread_mutex_lock(&lock);
+	hang_as_told("ncclCommAbort");
 	sleep_as(&late, "STUB_NCCL_LATE", "ncclCommAbort", &lock);
 	c->aborted = true;
+	for (struct work *w = c->works; w; w = w->next)
+		if (w->nbytes && !w->came)
+			memset(w->memory, 0xdb, w->nbytes / 2 + 1);
 	live--;
 	release(c);
 	return end(code);
@@ -515,4 +583,13 @@ unsigned stub_nccl_live(void)
 {
 	pthread_mutex_lock(&lock);
 	return end(live);
+}
+
+/* What hangs now comes back. */
+void stub_nccl_let_go(void)
+{
+	pthread_mutex_lock(&lock);
+	let_go++;
+	pthread_cond_broadcast(&goes_on);
+	pthread_mutex_unlock(&lock);
 }
