@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #pragma GCC visibility push(default)
@@ -20,6 +21,7 @@ fake_cuda_number fake_cuda_calls, fake_cuda_live, fake_cuda_failed;
 fake_cuda_memory_of fake_cuda_memory;
 fake_cuda_poll_into fake_cuda_poll_in;
 fake_cuda_device_of fake_cuda_device;
+extern struct fake_cuda_timing fake_cuda_timing;
 #pragma GCC visibility pop
 
 enum {
@@ -41,12 +43,14 @@ enum {
 struct CUctx_st {
 	unsigned refs;
 	atomic_uint failed; /* the error of all calls from now on */
+	uint64_t copied[2]; /* until when there are copies to it, and from it */
 };
 
 struct CUevent_st {
 	struct CUevent_st *next;
 	struct CUctx_st *context;
 	unsigned long recorded, done;
+	uint64_t done_nsec;
 };
 
 struct CUfunc_st {
@@ -59,9 +63,14 @@ struct CUmod_st {
 	struct CUfunc_st function;
 };
 
+enum direction { UP, DOWN, WITHIN };
+
 /* One thing in a stream: whatever of it is set. */
 struct op {
 	struct op *next;
+	enum direction direction; /* of a copy */
+	bool has_begun;
+	uint64_t put_nsec, begun_nsec, end_nsec;
 	void *to; /* a copy */
 	const void *from;
 	size_t nbytes;
@@ -79,6 +88,7 @@ struct op {
 struct CUstream_st {
 	struct op *first, **last;
 	struct CUctx_st *context;
+	uint64_t free_nsec; /* what was before FIRST has ended then */
 };
 
 struct block {
@@ -102,8 +112,10 @@ static struct CUmod_st *modules;
 static struct CUstream_st *streams[MOST_STREAMS];
 static unsigned stream_end; /* behind the last that there ever was */
 static unsigned long long next_address = 1ULL << 45; /* where no memory of ours is */
-static _Thread_local struct CUctx_st *stack[MOST_DEPTH];
-static _Thread_local unsigned depth;
+/* in the thread itself: ThreadSanitizer does not know memory that the loader makes and frees */
+#define IN_THREAD static __attribute__((tls_model("initial-exec"))) _Thread_local
+IN_THREAD struct CUctx_st *stack[MOST_DEPTH];
+IN_THREAD unsigned depth;
 
 static void complain(const char *what)
 {
@@ -175,6 +187,29 @@ static void fail_async(struct CUctx_st *context, const struct op *op)
 		context->failed = code;
 }
 
+static void remove_first(struct CUstream_st *s)
+{
+	struct op *op = s->first;
+
+	s->first = op->next;
+	if (!s->first)
+		s->last = &s->first;
+	free(op->launch);
+	free(op->arg);
+	free(op);
+}
+
+static void end_first(struct CUstream_st *s)
+{
+	struct op *op = s->first;
+
+	fail_async(s->context, op);
+	guard(op, PROT_READ | PROT_WRITE);
+	if (!s->context->failed)
+		do_op(op);
+	remove_first(s);
+}
+
 /* A GPU that has failed does nothing more; what is another library's in its streams ends as that says. */
 static bool run_first(struct CUstream_st *s)
 {
@@ -182,16 +217,117 @@ static bool run_first(struct CUstream_st *s)
 
 	if (!op || ((!s->context->failed || op->poll) && !is_ready(op)))
 		return false;
-	fail_async(s->context, op);
-	guard(op, PROT_READ | PROT_WRITE);
-	if (!s->context->failed)
-		do_op(op);
-	s->first = op->next;
-	if (!s->first)
-		s->last = &s->first;
-	free(op->launch);
-	free(op->arg);
-	free(op);
+	end_first(s);
+	return true;
+}
+
+/* ---- streams that take their time ---- */
+
+static const uint64_t NEVER = UINT64_MAX;
+struct fake_cuda_timing fake_cuda_timing;
+static double rates[3], launch_usec;
+
+static uint64_t now_nsec(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* What the variable says when it is first asked for. */
+static bool is_timed(void)
+{
+	static bool is_known;
+	const char *text = getenv("FAKE_CUDA_RATES");
+
+	if (!is_known && text)
+		fake_cuda_timing.is_on = sscanf(text, "h2d:%lf,d2h:%lf,d2d:%lf,launch:%lf", &rates[UP], &rates[DOWN],
+						&rates[WITHIN], &launch_usec) == 4;
+	is_known = true;
+	return fake_cuda_timing.is_on;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t ready_nsec(const struct CUstream_st *s, const struct op *op)
+{
+	uint64_t t = later(op->put_nsec, s->free_nsec);
+
+	if (!op->waits || !is_event(op->waits))
+		return t;
+	return op->waits->done < op->seq ? NEVER : later(t, op->waits->done_nsec);
+}
+
+/* True: it is over, and gone. */
+static bool poll_first(struct CUstream_st *s, uint64_t now)
+{
+	struct op *op = s->first;
+
+	fake_cuda_timing.now = now;
+	fake_cuda_timing.ready = op->begun_nsec;
+	fake_cuda_timing.end = NEVER;
+	if (!op->poll(op->arg)) {
+		op->end_nsec = fake_cuda_timing.end;
+		return false;
+	}
+	s->free_nsec = fake_cuda_timing.end < now ? fake_cuda_timing.end : now;
+	remove_first(s);
+	return true;
+}
+
+static void begin_first(struct CUstream_st *s, uint64_t ready)
+{
+	struct op *op = s->first;
+
+	op->has_begun = true;
+	op->begun_nsec = ready;
+	op->end_nsec = op->poll ? NEVER : ready;
+	if (!op->nbytes)
+		return;
+	if (op->direction != WITHIN)
+		ready = later(ready, s->context->copied[op->direction]);
+	op->end_nsec = ready + (uint64_t)((launch_usec + (double)op->nbytes / rates[op->direction]) * 1000);
+	if (op->direction != WITHIN)
+		s->context->copied[op->direction] = op->end_nsec;
+}
+
+/* What happens next in some stream, if it has happened by NOW, in the order of time. */
+static bool step_in_time(uint64_t now)
+{
+	struct CUstream_st *first = NULL;
+	uint64_t first_nsec = NEVER;
+
+	for (unsigned i = 0; i < stream_end; i++) {
+		struct CUstream_st *s = streams[i];
+		struct op *op = s ? s->first : NULL;
+		uint64_t t;
+
+		if (op && op->has_begun && op->end_nsec == NEVER && poll_first(s, now))
+			return true;
+		if (!op)
+			continue;
+		t = op->has_begun ? op->end_nsec : ready_nsec(s, op);
+		if (t < first_nsec) {
+			first_nsec = t;
+			first = s;
+		}
+	}
+	if (!first || first_nsec > now)
+		return false;
+	if (!first->first->has_begun) {
+		begin_first(first, first_nsec);
+	} else if (first->first->poll) {
+		poll_first(first, now);
+	} else {
+		first->free_nsec = first_nsec;
+		if (first->first->records)
+			first->first->records->done_nsec = first_nsec;
+		end_first(first);
+	}
 	return true;
 }
 
@@ -201,6 +337,8 @@ static bool step(void)
 	struct CUstream_st *busy[MOST_STREAMS];
 	unsigned count = 0, first;
 
+	if (is_timed())
+		return step_in_time(now_nsec());
 	for (unsigned i = 0; i < stream_end; i++)
 		if (streams[i] && streams[i]->first)
 			busy[count++] = streams[i];
@@ -214,7 +352,7 @@ static bool step(void)
 /* Sometimes the GPU is far behind, sometimes it has done everything. */
 static void advance(void)
 {
-	unsigned steps = next_random(16) ? next_random(4) / 2 : 1000;
+	unsigned steps = is_timed() || !next_random(16) ? 1000 : next_random(4) / 2;
 
 	while (steps-- && step())
 		;
@@ -250,6 +388,7 @@ static unsigned put(struct CUstream_st *s, struct op what)
 	}
 	op = malloc(sizeof(*op));
 	*op = what;
+	op->put_nsec = is_timed() ? now_nsec() : 0;
 	guard(op, op->reads_host ? PROT_READ : PROT_NONE);
 	*s->last = op;
 	s->last = &op->next;
@@ -610,10 +749,10 @@ static void find_guarded(struct op *op, const void *memory, size_t nbytes)
 	}
 }
 
-static unsigned put_copy(unsigned code, struct CUstream_st *stream, void *to, const void *from,
-			 size_t nbytes)
+static unsigned put_copy(unsigned code, struct CUstream_st *stream, enum direction direction, void *to,
+			 const void *from, size_t nbytes)
 {
-	struct op op = { .to = to, .from = from, .nbytes = nbytes };
+	struct op op = { .to = to, .from = from, .nbytes = nbytes, .direction = direction };
 
 	if (!code && (!to || !from))
 		code = INVALID_VALUE;
@@ -633,7 +772,7 @@ unsigned cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t nb
 {
 	unsigned code = begin_in_context("cuMemcpyHtoDAsync_v2");
 
-	return put_copy(code, stream, find_memory(to, nbytes), from, nbytes);
+	return put_copy(code, stream, UP, find_memory(to, nbytes), from, nbytes);
 }
 
 unsigned cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t nbytes,
@@ -641,7 +780,7 @@ unsigned cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t nbytes,
 {
 	unsigned code = begin_in_context("cuMemcpyDtoHAsync_v2");
 
-	return put_copy(code, stream, to, find_memory(from, nbytes), nbytes);
+	return put_copy(code, stream, DOWN, to, find_memory(from, nbytes), nbytes);
 }
 
 unsigned cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t nbytes,
@@ -649,7 +788,7 @@ unsigned cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, si
 {
 	unsigned code = begin_in_context("cuMemcpyDtoDAsync_v2");
 
-	return put_copy(code, stream, find_memory(to, nbytes), find_memory(from, nbytes), nbytes);
+	return put_copy(code, stream, WITHIN, find_memory(to, nbytes), find_memory(from, nbytes), nbytes);
 }
 
 /* ---- streams and events, as they are called ---- */

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * fake_cuda.so: a double of libcuda.so.1 on the memory of the host, to drive the paths of our own code, above all
@@ -22,6 +23,10 @@
  *                                has its context any more, and what is in its streams is dropped
  * FAKE_CUDA_ASYNC=KIND:CODE:NTH  the NTH "copy", "kernel" or "event" in a stream makes its GPU fail in this way: the next
  *                                call tells, whichever it is
+ * FAKE_CUDA_RATES=h2d:R,d2h:R,d2d:R,launch:USEC
+ *                                nothing is at random: what is in a stream begins when what is before it has ended, and
+ *                                ends after its time, of R bytes in a microsecond; kernels take none. A GPU makes one
+ *                                copy in each direction at a time
  * FAKE_CUDA_PROTECT=1            page-locked pages that a stream is to read cannot be written until it has, and those
  *                                that it is to write can neither be read nor written: who does, dies
  * FAKE_CUDA_LATE=NAME:MSEC:NTH   that call takes so long, as cuMemFree does while others' kernels run
@@ -49,6 +54,15 @@ typedef void *fake_cuda_memory_of(unsigned long long address, size_t nbytes);
  * double's lock.
  */
 typedef void fake_cuda_poll_into(struct CUstream_st *stream, bool (*poll)(void *), void *arg);
+
+/*
+ * "fake_cuda_timing": for POLL, with FAKE_CUDA_RATES. NOW, and since when it was READY to begin, in nanoseconds; POLL sets
+ * END, if it knows it, and is over from then on.
+ */
+struct fake_cuda_timing {
+	bool is_on;
+	uint64_t now, ready, end;
+};
 
 /* "fake_cuda_failed": the error of the calling thread's GPU that all of its calls have; 0: none. */
 

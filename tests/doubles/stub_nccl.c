@@ -18,6 +18,8 @@
  *                                 until a test calls "stub_nccl_let_go"
  * STUB_NCCL_STALL=NAME:1:NTH      what that call put into the stream is never done, as if a peer had died
  * STUB_NCCL_LATE=NAME:MSEC:NTH    ncclCommAbort or ncclCommDestroy: comes back only then
+ * STUB_NCCL_LINK=R:USEC:USEC:USEC  with FAKE_CUDA_RATES: what a rank sends on in a microsecond, after how long the next has the
+ *                                 first of it, what a call takes on the GPU by itself, and how long it is in progress before
  * STUB_NCCL_VERSION=22809
  * NCCL_COMM_BLOCKING=1            calls come back only when they are done
  * NCCL_ALGO                       without "ring": a broadcast has no algorithm
@@ -60,6 +62,7 @@ struct meeting {
 	size_t nbytes, count; /* as the first of them wants it */
 	int root;
 	void *bytes;	     /* of the root; NULL: not there yet */
+	uint64_t ready[MOST_GPUS]; /* by rank: since when it could begin; 0: not yet there */
 	uint64_t greatest[MOST_NUMBERS];
 };
 
@@ -76,6 +79,7 @@ struct ncclComm {
 	struct world *world;
 	int rank;
 	unsigned late; /* questions until it is no more in progress */
+	uint64_t late_nsec; /* with time: until then */
 	unsigned long seq;
 	unsigned users; /* the caller, and what is in streams */
 	int device;
@@ -94,6 +98,7 @@ struct work {
 	size_t nbytes; /* of a broadcast; 0: numbers are compared */
 	size_t count;
 	int root;
+	uint64_t put_nsec; /* with time: then it gets into the stream */
 	bool stalls, came;
 };
 
@@ -118,6 +123,7 @@ static struct {
 	fake_cuda_number *failed;
 	fake_cuda_memory_of *memory;
 	fake_cuda_poll_into *poll_in;
+	struct fake_cuda_timing *timing;
 } cuda;
 static pthread_once_t cuda_is_found = PTHREAD_ONCE_INIT;
 
@@ -130,6 +136,7 @@ static void find_cuda(void)
 	*(void **)&cuda.failed = dlsym(lib, "fake_cuda_failed");
 	*(void **)&cuda.memory = dlsym(lib, "fake_cuda_memory");
 	*(void **)&cuda.poll_in = dlsym(lib, "fake_cuda_poll_in");
+	cuda.timing = dlsym(lib, "fake_cuda_timing");
 }
 
 /* Of the calling thread, or of STREAM. */
@@ -289,7 +296,7 @@ static bool carry(struct work *w, struct meeting *m)
 		memcpy(w->memory, m->bytes, w->nbytes);
 	m->came += !w->came;
 	w->came = true;
-	return !is_root || (int)m->came == w->comm->world->size;
+	return !is_root || cuda.timing->is_on || (int)m->came == w->comm->world->size;
 }
 
 static bool compare(struct work *w, struct meeting *m)
@@ -305,6 +312,80 @@ static bool compare(struct work *w, struct meeting *m)
 		return false;
 	memcpy(mine, m->greatest, w->count * sizeof(*mine));
 	return true;
+}
+
+/* ---- ... that takes its time ---- */
+
+static const uint64_t NEVER = UINT64_MAX;
+
+static uint64_t now_nsec(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+struct link {
+	double rate, hop_usec, call_usec, progress_usec;
+};
+
+static struct link read_link(void)
+{
+	const char *text = getenv("STUB_NCCL_LINK");
+	struct link link = { 1, 0, 0, 0 };
+
+	sscanf(text ? text : "", "%lf:%lf:%lf:%lf", &link.rate, &link.hop_usec, &link.call_usec, &link.progress_usec);
+	return link;
+}
+
+/* When the rank so many places behind the root has the first byte, and is there to take it. */
+static uint64_t begin_nsec(const struct world *w, const struct meeting *m, int place, double hop_usec)
+{
+	uint64_t t = 0;
+
+	for (int i = 0; i <= place; i++) {
+		uint64_t ready = m->ready[(m->root + i) % w->size];
+
+		if (!ready)
+			return NEVER;
+		t = later(ready, i ? t + (uint64_t)(hop_usec * 1000) : 0);
+	}
+	return t;
+}
+
+/* A rank is done when it has all, and the next one, to which it sends that on, has begun. */
+static uint64_t end_nsec(const struct work *w, const struct meeting *m)
+{
+	const struct world *world = w->comm->world;
+	int place = (w->comm->rank - m->root + world->size) % world->size;
+	struct link link = read_link();
+	uint64_t begin, next = 0;
+
+	if (!w->nbytes)
+		place = world->size - 1; /* around the ring, and again */
+	begin = begin_nsec(world, m, place, w->nbytes ? link.hop_usec : 2 * link.hop_usec);
+	if (w->nbytes && place + 1 < world->size)
+		next = begin_nsec(world, m, place + 1, link.hop_usec);
+	if (begin == NEVER || next == NEVER)
+		return NEVER;
+	return later(begin + (uint64_t)((link.call_usec + (double)w->nbytes / link.rate) * 1000), next);
+}
+
+/* True: it is time. Until then nothing is brought. */
+static bool is_time(const struct work *w, struct meeting *m)
+{
+	if (!cuda.timing->is_on)
+		return true;
+	if (!m->ready[w->comm->rank])
+		m->ready[w->comm->rank] = later(cuda.timing->ready, w->put_nsec);
+	cuda.timing->end = end_nsec(w, m);
+	return cuda.timing->end <= cuda.timing->now;
 }
 
 static void forget_work(const struct work *w)
@@ -328,6 +409,7 @@ static bool is_over(void *arg)
 		struct meeting *m = meet(world, w);
 
 		over = w->nbytes ? carry(w, m) : compare(w, m);
+		over = is_time(w, m) && over;
 		if (over)
 			part(world, m);
 	}
@@ -376,8 +458,11 @@ static unsigned ask(const char *name, struct ncclComm *c, struct work what, cons
 	c->pending = malloc(sizeof(what));
 	*c->pending = what;
 	c->stream = stream;
-	c->late = LATE;
-	at_once = next_random(2) == 0;
+	c->late = cuda.timing->is_on ? 0 : LATE;
+	if (cuda.timing->is_on)
+		c->late_nsec = now_nsec() + (uint64_t)(read_link().progress_usec * 1000);
+	c->pending->put_nsec = c->late_nsec;
+	at_once = cuda.timing->is_on || next_random(2) == 0;
 	end(0);
 	what.memory = cuda.memory((uintptr_t)address, nbytes);
 	c->pending->memory = what.memory;
@@ -456,7 +541,8 @@ unsigned ncclCommGetAsyncError(struct ncclComm *c, unsigned *code)
 	if (c->failed)
 		*code = c->failed;
 	c->failed = *code;
-	if (!*code && (c->hangs || c->late || c->world->joined < c->world->size))
+	if (!*code && (c->hangs || c->late || (c->late_nsec && now_nsec() < c->late_nsec) ||
+		       c->world->joined < c->world->size))
 		*code = CKPT_NCCL_IN_PROGRESS;
 	c->late -= c->late > 0;
 	end(0);

@@ -258,7 +258,11 @@ static void choose_fault(struct plan *p)
 	case NCCL_IS_LATE: choose_call(p, "STUB_NCCL_LATE", ended, COUNT(ended), msec, ""); break;
 	case IO_FAILS:
 		p->op = ops[below(COUNT(ops))];
-		p->at = up_to(p->op == CKPT_IO_READ || p->op == CKPT_IO_WRITE ? 64 : 16);
+		p->at = up_to(p->op == CKPT_IO_READ || p->op == CKPT_IO_WRITE ? 64
+			      : p->op == CKPT_IO_THREAD			      ? 40
+									      : 16);
+		if (p->op == CKPT_IO_THREAD) /* no other one is given up then */
+			p->grace_s = LONG_S;
 		p->code = p->op == CKPT_IO_READ	    ? EIO
 			  : p->op == CKPT_IO_THREAD ? EAGAIN
 			  : one_in(2)		    ? ENOSPC
@@ -610,10 +614,13 @@ static void judge_files(const struct plan *p)
 			continue;
 		if (code == 0 && there != (p->target == TO_FILES ? p->count : 0))
 			find_wrong("rank %u has %u files", r, there);
-		if (code == CKPT_BROADCAST_PARTIAL &&
-		    (*ranks[r].report.path != 0) != (there == p->count) && p->count)
+		if (code == CKPT_BROADCAST_PARTIAL && *ranks[r].report.path && there != p->count)
 			find_wrong("rank %u has %u files, and says path '%s'", r, there,
 				   ranks[r].report.path);
+		/* where only the folder could not be synced the message says that all is there */
+		if (code == CKPT_BROADCAST_PARTIAL && !*ranks[r].report.path && there &&
+		    there == p->count && p->op != CKPT_IO_SYNC_DIR)
+			find_wrong("rank %u has all files, and says no path", r);
 		if (code && code != CKPT_BROADCAST_PARTIAL && there && !may_stay)
 			find_wrong("rank %u has %u files in spite of status %d", r, there, code);
 	}
@@ -710,17 +717,23 @@ static unsigned count_descriptors(void)
 	return n;
 }
 
+/* How many threads never come back: one that could not be started, in whose place nothing is released. */
+static unsigned wait_for_threads(const struct plan *p)
+{
+	unsigned lost = p->fault == IO_FAILS && p->op == CKPT_IO_THREAD && io_fired;
+
+	let_go();
+	for (unsigned i = 0; i < 10000 && ckpt_gpu_count_abandoned() > lost; i++)
+		usleep(1000);
+	if (ckpt_gpu_count_abandoned() > lost)
+		find_wrong("%u threads still hang", ckpt_gpu_count_abandoned());
+	return ckpt_gpu_count_abandoned();
+}
+
 /* False: a thread never comes back, and nobody can say what is left. */
 static bool judge_rest(const struct plan *p, unsigned descriptors, const char *board)
 {
-	bool may_hang = p->fault == IO_FAILS && p->op == CKPT_IO_THREAD && io_fired;
-
-	let_go();
-	for (unsigned i = 0; i < (may_hang ? 100u : 10000u) && ckpt_gpu_count_abandoned(); i++)
-		usleep(1000);
-	if (ckpt_gpu_count_abandoned() && !may_hang)
-		find_wrong("%u threads still hang", ckpt_gpu_count_abandoned());
-	if (ckpt_gpu_count_abandoned())
+	if (wait_for_threads(p))
 		return false;
 	if (cuda_live() || nccl_live())
 		find_wrong("%u things of CUDA and %u communicators are left", cuda_live(),
@@ -837,9 +850,7 @@ static bool run_schedule(uint64_t seed, enum fault wanted, enum outcome *outcome
 	make_id(seed, id, board);
 	prepare(&plan);
 	run_ranks(&plan, (const char *const *)names, count, wish, id);
-	let_go();
-	for (unsigned i = 0; i < 10000 && ckpt_gpu_count_abandoned() && plan.fault != IO_FAILS; i++)
-		usleep(1000); /* before anything changes */
+	wait_for_threads(&plan); /* before anything changes */
 	unprepare(&plan);
 	judge_status(&plan);
 	judge_time(&plan);
