@@ -359,7 +359,7 @@ static uint64_t begin_nsec(const struct world *w, const struct meeting *m, int p
 	return t;
 }
 
-/* A rank is done when it has all, and the next one, to which it sends that on, has begun. */
+/* A rank is done when it has all, and the next one, to which it sends that on, is there. */
 static uint64_t end_nsec(const struct work *w, const struct meeting *m)
 {
 	const struct world *world = w->comm->world;
@@ -371,8 +371,8 @@ static uint64_t end_nsec(const struct work *w, const struct meeting *m)
 		place = world->size - 1; /* around the ring, and again */
 	begin = begin_nsec(world, m, place, w->nbytes ? link.hop_usec : 2 * link.hop_usec);
 	if (w->nbytes && place + 1 < world->size)
-		next = begin_nsec(world, m, place + 1, link.hop_usec);
-	if (begin == NEVER || next == NEVER)
+		next = m->ready[(w->comm->rank + 1) % world->size];
+	if (begin == NEVER || (w->nbytes && place + 1 < world->size && !next))
 		return NEVER;
 	return later(begin + (uint64_t)((link.call_usec + (double)w->nbytes / link.rate) * 1000), next);
 }
