@@ -68,6 +68,8 @@ struct ckpt_ring {
 	unsigned started;
 	uint64_t landed; /* the caller's: of the chunks that were begun, those that came */
 	uint64_t last_nsec;
+	uint64_t late_nsec; /* how much longer every sleep has been than it was to be, so far */
+	bool has_slept;
 };
 
 static uint64_t chunk_end(const struct ckpt_ring *r, uint64_t chunk)
@@ -560,17 +562,35 @@ static void wait_for_threads(struct ckpt_ring *r)
 }
 
 /*
+ * NCCL takes one chunk at a time, and idles until it is asked whether it has it. The system lets a thread
+ * sleep longer than it wants, by 50 us if nobody has asked for less: two looks are to be as far apart
+ * as they are meant to be, but never closer.
+ */
+static void pause_for_gpu(struct ckpt_ring *r)
+{
+	uint64_t wanted = r->late_nsec < GPU_POLL_NSEC ? GPU_POLL_NSEC - r->late_nsec : 1;
+	uint64_t start = ckpt_now_nsec(), late;
+
+	nanosleep(&(struct timespec){ 0, (long)wanted }, NULL);
+	late = ckpt_now_nsec() - start;
+	late = late > wanted ? late - wanted : 0;
+	if (!r->has_slept || late < r->late_nsec)
+		r->late_nsec = late;
+	r->has_slept = true;
+}
+
+/*
  * MPI moves bytes only while it is asked, and a chunk takes less time than the shortest sleep: the
  * processor is only left to others at first, and slept upon when nothing has come for a while. A
  * GPU moves its bytes itself, a chunk takes longer than the sleep, and NCCL's threads need the
  * processor.
  */
-static void pause_poll(const struct ckpt_ring *r)
+static void pause_poll(struct ckpt_ring *r)
 {
 	if (!r->o.transport->ops->is_on_gpu && ckpt_now_nsec() - r->last_nsec < SPIN_NSEC)
 		sched_yield();
 	else if (r->o.transport->ops->is_on_gpu)
-		nanosleep(&(struct timespec){ 0, GPU_POLL_NSEC }, NULL);
+		pause_for_gpu(r);
 	else
 		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
 }
