@@ -722,9 +722,10 @@ static unsigned wait_for_threads(const struct plan *p)
 {
 	unsigned lost = p->fault == IO_FAILS && p->op == CKPT_IO_THREAD && io_fired;
 
-	let_go();
-	for (unsigned i = 0; i < 10000 && ckpt_gpu_count_abandoned() > lost; i++)
+	for (unsigned i = 0; i < 10000 && ckpt_gpu_count_abandoned() > lost; i++) {
+		let_go(); /* what hangs only now as well */
 		usleep(1000);
+	}
 	if (ckpt_gpu_count_abandoned() > lost)
 		find_wrong("%u threads still hang", ckpt_gpu_count_abandoned());
 	return ckpt_gpu_count_abandoned();
