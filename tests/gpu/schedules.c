@@ -35,6 +35,7 @@
 #include <libdeflate.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -909,8 +910,9 @@ static void work(unsigned job)
 {
 	int status = 0;
 
-	prctl(PR_SET_TIMERSLACK,
-	      200000); /* fewer looks at what has not changed: twice as many runs */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* fewer looks at what has not changed: twice as many runs */
+	prctl(PR_SET_TIMERSLACK, 200000);
 	load_doubles();
 	make_folder();
 	while (status == 0 && shared->wrong < MOST_FAILURES && ckpt_now_nsec() < shared->end_nsec) {
