@@ -366,13 +366,17 @@ static void *function_of(const char *variable, const char *name)
 	return function;
 }
 
+/* Once, so that the first run of a process does no more than the others: what NCCL was built for is read from its file. */
 static void load_doubles(void)
 {
+	struct ckpt_nccl_facts facts;
+
 	*(void **)&cuda_live = function_of("CKPT_CUDA_LIB", "fake_cuda_live");
 	*(void **)&gpu_memory = function_of("CKPT_CUDA_LIB", "fake_cuda_memory");
 	*(void **)&current_device = function_of("CKPT_CUDA_LIB", "fake_cuda_device");
 	*(void **)&nccl_live = function_of("CKPT_NCCL_LIB", "stub_nccl_live");
 	*(void **)&let_go = function_of("CKPT_NCCL_LIB", "stub_nccl_let_go");
+	ckpt_nccl_find_facts(&facts);
 }
 
 static const uint8_t *bytes_of(size_t file)
