@@ -936,7 +936,8 @@ static void work(unsigned job)
 		}
 		shared->wrong += *verdict != 0;
 		shared->outcomes[plan.fault][outcome]++;
-		shared->done++;
+		if (++shared->done % 1000 == 0)
+			printf("%llu runs, %llu wrong\n", shared->done, shared->wrong);
 		shared->now[job] = 0;
 	}
 	remove_below(folder);
