@@ -121,7 +121,7 @@ static const char *const code[] = {
 	"mlflow",
 	/* functions of packages that run, import or open what a text names */
 	"six.exec_", "six.moves", "six.reraise", "hydra.utils", "hydra._internal", "traitlets.import_item", "traitlets.utils.importstring", "srsly.pickle_loads", "srsly.cloudpickle",
-	"PIL.ImageMath", "docutils.core", "pygments.lexers", "pygments.formatters", "click.launch", "click.utils.LazyFile", "click.LazyFile", "click.open_file", "nltk.data", "networkx.read_gpickle", "networkx.readwrite",
+	"PIL.ImageMath", "docutils.core", "pygments.lexers", "pygments.formatters", "click.launch", "click.open_file", "nltk.data", "networkx.read_gpickle", "networkx.readwrite",
 	"hypothesis.internal.reflection", "attr._make._compile_and_eval", "monai.utils.optional_import", "monai.utils.module", "pydoc.locate",
 	/* numpy */
 	"numpy.testing", "numpy.f2py", "numpy.distutils", "numpy.ctypeslib", "numpy.lib", "numpy.load",
