@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CYTHON "__pyx_unpickle_" /* and the name of the class */
+
 enum { SHOWN_NAME = 700, SHOWN_ARGS = 160, MOST_IN_STATE = 4 /* containers inside of each other */, MOST_WORD = 64 };
 
 /* What a call may be given. */
@@ -203,7 +205,7 @@ static bool is_of_cython(struct ckpt_scan_checked_call *c, const char *name)
 {
 	const struct ckpt_value *cls = ckpt_scan_arg(c->args, 0), *sum = ckpt_scan_arg(c->args, 1), *state = ckpt_scan_arg(c->args, 2);
 
-	return !strncmp(name, "__pyx_unpickle_", 15) && !c->kwargs && state && c->args->u.seq.count == 3 && is_of_package(c->w, cls, c->func) && !may_be_function(c->w, cls) &&
+	return !strncmp(name, CYTHON, sizeof(CYTHON) - 1) && !c->kwargs && state && c->args->u.seq.count == 3 && is_of_package(c->w, cls, c->func) && !may_be_function(c->w, cls) &&
 	       sum->kind == CKPT_INT && (state->kind == CKPT_NONE || state->kind == CKPT_TUPLE);
 }
 
@@ -247,11 +249,12 @@ void ckpt_scan_fills_object(struct ckpt_scan_walk *w, const struct ckpt_value *o
 {
 	const struct ckpt_call *call = object->kind == CKPT_CALL ? object->u.call : NULL;
 	const struct ckpt_global *g = call ? class_made(w, call) : NULL;
+	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
 	bool has_any = call && (call->pairs.count || call->kwargs || call->args->kind != CKPT_TUPLE || call->args->u.seq.count);
 
 	if (object->kind == CKPT_CALL && ckpt_scan_is_getattr(object))
 		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "changes what a class has as an attribute");
-	else if (has_any && g && ckpt_scan_rule(g->module, g->name)->kind == CKPT_SCAN_OBJECT &&
+	else if (has_any && rule && rule->kind == CKPT_SCAN_OBJECT && !*rule->name && /* of the others is known what they do */
 		 (!w->package_call_count || w->package_calls[w->package_call_count - 1].args != object))
 		note_call(w, &(struct ckpt_scan_package_call){ g, object, (uint32_t)w->m.op.pos, call->kind, GIVEN_INSIDE });
 }
@@ -469,7 +472,8 @@ static void push_made_with(struct search *f, const struct ckpt_value *object)
 	if (f->seen[object->id] & bit)
 		return;
 	f->seen[object->id] |= bit;
-	push_arguments(f, object->u.call, g ? ckpt_scan_rule(g->module, g->name) : NULL);
+	if (!g || strncmp(last_name(g), CYTHON, sizeof(CYTHON) - 1) != 0) /* (class, checksum, state): it is what is made */
+		push_arguments(f, object->u.call, g ? ckpt_scan_rule(g->module, g->name) : NULL);
 	push_all(f, &object->u.call->pairs);
 }
 
