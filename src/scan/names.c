@@ -11,8 +11,10 @@
 
 #include "base/ascii.h"
 #include "base/text.h"
+#include "scan/row_index.h"
 #include "tensor/dtype.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* Beyond the table: objects, of which it is known what a call of them has to look like. */
@@ -318,14 +320,20 @@ static bool is_signal(const char *module, const char *name)
 	return !strcmp(module, "signal") && !strncmp(name, "SIG", 3) && name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == '\0';
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct ckpt_row_index index_of_objects;
+
+static void index_objects(void)
+{
+	ckpt_row_index_build(&index_of_objects, objects, sizeof(objects) / sizeof(objects[0]));
+}
+
 static const struct ckpt_scan_rule *find_object(const char *module, const char *name)
 {
 	if (is_signal(module, name))
 		return &named_member;
-	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++)
-		if (!strcmp(objects[i].name, name) && !strcmp(objects[i].module, module))
-			return &objects[i];
-	return NULL;
+	pthread_once(&once, index_objects);
+	return ckpt_row_index_find(&index_of_objects, module, name);
 }
 
 const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name)

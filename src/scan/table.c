@@ -5,8 +5,9 @@
  * says the same in words, and tests/scan/language.py holds it against the real ones.
  */
 #include "base/text.h"
-#include "scan/names.h"
+#include "scan/row_index.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define NONE CKPT_TYPE_LITERAL(CKPT_NONE)
@@ -342,11 +343,22 @@ static const char *const exceptions[] = {
 	"ZeroDivisionError", NULL,
 };
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct ckpt_row_index index_of_rows;
+
+static void index_rows(void)
+{
+	ckpt_row_index_build(&index_of_rows, rows, sizeof(rows) / sizeof(rows[0]));
+}
+
 const struct ckpt_scan_rule *ckpt_scan_find_row(const char *module, const char *name)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (!strcmp(rows[i].name, name) && !strcmp(rows[i].module, module))
-			return &rows[i];
+	const struct ckpt_scan_rule *row;
+
+	pthread_once(&once, index_rows);
+	row = ckpt_row_index_find(&index_of_rows, module, name);
+	if (row)
+		return row;
 	if (!strcmp(module, "torch.return_types") && ckpt_is_one_of(name, return_types))
 		return &return_type;
 	if (!strcmp(module, "builtins") && ckpt_is_one_of(name, exceptions))

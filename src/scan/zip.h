@@ -53,6 +53,7 @@ struct ckpt_loose_zip {
 	struct ckpt_strmap storages; /* keys that its pickles mention */
 	struct ckpt_strmap said_storages; /* of a torch.package: what its pickles say of them */
 	bool without_crc;	     /* none is recorded */
+	struct ckpt_window window;   /* of an archive of many small records, for reading them; else all zero */
 };
 
 /* Numbers of the format (APPNOTE.TXT 4.3) that more than one file needs. */

@@ -41,7 +41,7 @@ static bool copy_stored(struct output *o, const struct ckpt_loose_entry *e, uint
 	for (uint64_t at = 0; at < e->csize;) {
 		size_t len = e->csize - at < BLOCK ? (size_t)(e->csize - at) : BLOCK;
 
-		if (ckpt_source_read(o->zip->source, e->data_off + at, block, len, NULL) < 0 ||
+		if (!ckpt_loose_zip_at(o->zip, e->data_off + at, block, len) ||
 		    !add_output(o, block, len))
 			return false;
 		at += len;

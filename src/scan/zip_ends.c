@@ -36,8 +36,16 @@ struct end_records {
 
 bool ckpt_loose_zip_at(struct ckpt_loose_zip *zip, uint64_t off, void *buf, size_t len)
 {
-	return off <= ckpt_source_size(zip->source) && len <= ckpt_source_size(zip->source) - off &&
-	       ckpt_source_read(zip->source, off, buf, len, NULL) == 0;
+	const uint8_t *bytes;
+
+	if (off > ckpt_source_size(zip->source) || len > ckpt_source_size(zip->source) - off)
+		return false;
+	if (!zip->window.bytes || len > zip->window.cap / 8)
+		return ckpt_source_read(zip->source, off, buf, len, NULL) == 0;
+	if (ckpt_window_read(&zip->window, off, len, &bytes, NULL) < 0)
+		return false;
+	memcpy(buf, bytes, len);
+	return true;
 }
 
 bool ckpt_loose_zip_has(struct ckpt_loose_zip *zip, uint64_t off, uint32_t signature)

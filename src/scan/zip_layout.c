@@ -129,11 +129,11 @@ static void compare_descriptor(struct ckpt_loose_zip *zip, const struct ckpt_loo
 	uint64_t end = e->data_off + e->csize, limit = zip->directory_off;
 	bool wide, narrow;
 
-	if (end + 16 > limit || ckpt_source_read(zip->source, end, bytes, 16, NULL) < 0 ||
+	if (end + 16 > limit || !ckpt_loose_zip_at(zip, end, bytes, 16) ||
 	    memcmp(bytes, "PK\7\10", 4) != 0)
 		return;
 	memset(bytes + 16, 0, 8);
-	if (end + 24 <= limit && ckpt_source_read(zip->source, end, bytes, 24, NULL) < 0)
+	if (end + 24 <= limit && !ckpt_loose_zip_at(zip, end, bytes, 24))
 		return;
 	ckpt_read_u32(&r);
 	if (ckpt_read_u32(&r) != e->crc32) {
@@ -363,7 +363,7 @@ static uint64_t end_of_record(struct ckpt_loose_zip *zip, const struct ckpt_loos
 	if (!e->data_off || !(e->flags & DESCRIPTOR) || end + 12 > zip->directory_off)
 		return end;
 	room = zip->directory_off - end < sizeof(bytes) ? (size_t)(zip->directory_off - end) : sizeof(bytes);
-	if (ckpt_source_read(zip->source, end, bytes, room, NULL) < 0)
+	if (!ckpt_loose_zip_at(zip, end, bytes, room))
 		return end;
 	wide = e->csize >= 0xFFFFFFFF || e->usize >= 0xFFFFFFFF || e->header_off >= 0xFFFFFFFF;
 	if (memcmp(bytes, "PK\7\10", 4) != 0)

@@ -310,7 +310,7 @@ static bool is_archive(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 
 	return (len >= 4 && !memcmp(head, "PK\3\4", 4)) ||
 	       (!e->method && e->csize >= 22 &&
-		ckpt_source_read(zip->source, e->data_off + e->csize - 22, mark, 4, NULL) == 0 &&
+		ckpt_loose_zip_at(zip, e->data_off + e->csize - 22, mark, 4) &&
 		!memcmp(mark, "PK\5\6", 4));
 }
 
@@ -431,12 +431,12 @@ static void scan_in_memory(struct ckpt_loose_zip *zip, const uint8_t *bytes, uin
  * A record that is neither packed nor one of which all has to be seen at once: others than the first
  * bytes, of which there are LEN, need not be in memory.
  */
-static bool may_stay_outside(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role)
+static bool may_stay_outside(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role)
 {
 	uint8_t head[SMALL];
 	size_t len = e->csize < sizeof(head) ? (size_t)e->csize : sizeof(head), at = 0;
 
-	if (role != ROLE_OTHER || e->method || e->csize <= HEAD || ckpt_source_read(zip->source, e->data_off, head, len, NULL) < 0)
+	if (role != ROLE_OTHER || e->method || e->csize <= HEAD || !ckpt_loose_zip_at(zip, e->data_off, head, len))
 		return false;
 	while (at < len && (head[at] == ' ' || head[at] == '\t' || head[at] == '\n' || head[at] == '\r'))
 		at++;
@@ -707,6 +707,17 @@ static void prove_zip(const struct ckpt_loose_zip *zip)
 	ckpt_source_unref(part);
 }
 
+/* Records that lie far apart are read where they are: a window would read what is between them. */
+static bool open_window(struct ckpt_loose_zip *zip)
+{
+	enum { WINDOW = 64 << 10, NEAR = 8 << 10 };
+
+	if (!zip->count || ckpt_source_size(zip->source) / zip->count > NEAR)
+		return true;
+	zip->s->no_memory |= ckpt_window_init(&zip->window, zip->source, WINDOW, NULL) < 0;
+	return zip->window.bytes;
+}
+
 /* The last archive of SOURCE; returns how many bytes are in front of it. */
 static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
 {
@@ -723,9 +734,10 @@ static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, un
 		snprintf(place, sizeof(place), "@0x%" PRIx64, zip.base);
 		if (zip.base)
 			ckpt_scan_enter(s, place, strlen(place));
-		if (zip.folder) {
+		if (zip.folder && open_window(&zip)) {
 			ckpt_loose_zip_compare(&zip);
 			ckpt_loose_zip_records(&zip);
+			ckpt_window_clear(&zip.window);
 			prove_zip(&zip);
 		}
 	}
