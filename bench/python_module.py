@@ -165,6 +165,8 @@ def main():
     shutil.rmtree(os.path.join(options.dir, "ckpt"), ignore_errors=True)
     shutil.copytree(package, os.path.join(options.dir, "ckpt"))
     shutil.copy(os.path.abspath(__file__), os.path.join(options.dir, "bench_child.py"))
+    # as pip does when it installs a package, and as torch is here
+    subprocess.run(command.split() + ["-m", "compileall", "-q", "ckpt"], cwd=options.dir, check=True)
     facts = start(command, options.dir, "make", str(options.size), str(options.small))
     if facts is None:
         return 1
