@@ -52,19 +52,22 @@ static float dequantize(const struct ckpt_dequantize *d, double integer, uint64_
 	return (float)(integer - zero_point) * (float)scale;
 }
 
-static void dequantize_items(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len,
-			     void *out)
+static int dequantize_items(const struct ckpt_map *map, const void *kept, uint64_t pos,
+			    const void *in, size_t len, void *out, struct ckpt_error *err)
 {
 	const struct ckpt_dequantize *d = (const struct ckpt_dequantize *)map;
 	const uint8_t *p = in;
 	uint64_t item = pos / map->from;
 
+	(void)kept;
+	(void)err;
 	for (size_t i = 0; i < len / map->from; i++, item++) {
 		float v = dequantize(d, integer_at(d->from, p + i * map->from),
 				     item / d->inner % d->channels);
 
 		memcpy((uint8_t *)out + i * sizeof(v), &v, sizeof(v));
 	}
+	return 0;
 }
 
 /* ---- several numbers to a byte ---- */

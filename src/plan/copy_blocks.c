@@ -18,6 +18,7 @@
 
 struct copy {
 	const struct ckpt_map *map; /* NULL: bytes are written as they are read */
+	void *kept;		    /* what it needs */
 	const struct ckpt_mean *mean;
 	struct ckpt_sink *sink;
 	uint64_t at;
@@ -46,7 +47,11 @@ static int write_block(void *ctx, const struct ckpt_block *block, struct ckpt_er
 	const uint8_t *bytes = block->bytes;
 
 	if (c->map) {
-		c->map->apply(c->map, block->pos, block->bytes, block->len, block->spare);
+		int rc = c->map->apply(c->map, c->kept, block->pos, block->bytes, block->len,
+				       block->spare, err);
+
+		if (rc < 0)
+			return rc;
 		bytes = block->spare;
 	}
 	if (c->written_crcs)
@@ -191,7 +196,11 @@ int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *rec
 		if (!c.written_crcs)
 			return ckpt_fail_nomem(err);
 	}
-	rc = ckpt_read_blocks(workers, &reading, err);
+	rc = map ? ckpt_map_begin(map, &c.kept, err) : 0;
+	if (rc == 0)
+		rc = ckpt_read_blocks(workers, &reading, err);
+	if (map)
+		ckpt_map_end(map, c.kept);
 	moved->crc32 = map ? 0 : crc;
 	if (rc == 0 && c.written_crcs)
 		moved->crc32 = join_written_crcs(&c, from->len);

@@ -42,12 +42,15 @@ static void swap8(uint8_t *bytes)
 	memcpy(bytes, &v, 8);
 }
 
-static void byteswap_piece(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
+static int byteswap_piece(const struct ckpt_map *map, const void *kept, uint64_t pos,
+			  const void *in, size_t len, void *out, struct ckpt_error *err)
 {
 	uint32_t width = map->from;
 	uint8_t *bytes = out;
 
+	(void)kept;
 	(void)pos;
+	(void)err;
 	memcpy(out, in, len);
 	for (size_t left = len / width; left > 0; left--, bytes += width)
 		switch (width) {
@@ -55,9 +58,10 @@ static void byteswap_piece(const struct ckpt_map *map, uint64_t pos, const void 
 		case 4: swap4(bytes); break;
 		case 8: swap8(bytes); break;
 		}
+	return 0;
 }
 
 struct ckpt_byteswap ckpt_byteswap_of(const struct ckpt_recipe *inner, uint32_t width)
 {
-	return (struct ckpt_byteswap){ { *inner, width, width, byteswap_piece } };
+	return (struct ckpt_byteswap){ { *inner, width, width, byteswap_piece, NULL, NULL } };
 }

@@ -427,21 +427,25 @@ void ckpt_cast_from_doubles(enum ckpt_dtype to, const double *in, void *out, siz
 
 /* ---- as a recipe ---- */
 
-static void cast_piece(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len,
-		       void *out)
+static int cast_piece(const struct ckpt_map *map, const void *kept, uint64_t pos,
+		      const void *in, size_t len, void *out, struct ckpt_error *err)
 {
 	const struct ckpt_cast *cast = (const struct ckpt_cast *)map;
 
+	(void)kept;
+	(void)err;
 	if (cast->tally)
 		ckpt_cast_tally_items(cast->tally, cast, pos / map->from, in, out, len / map->from);
 	else
 		ckpt_cast_items(cast->from, cast->to, in, out, len / map->from);
+	return 0;
 }
 
 struct ckpt_cast ckpt_cast_of(const struct ckpt_recipe *inner, enum ckpt_dtype from,
 			      enum ckpt_dtype to)
 {
 	return (struct ckpt_cast){
-		{ *inner, ckpt_dtype_size(from), ckpt_dtype_size(to), cast_piece }, from, to, NULL
+		{ *inner, ckpt_dtype_size(from), ckpt_dtype_size(to), cast_piece, NULL, NULL }, from, to,
+		NULL
 	};
 }

@@ -126,13 +126,16 @@ static void views_of_a_file_give_every_item_in_order(void **state)
 	}
 }
 
-static void inverted(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len,
-		     void *out)
+static int inverted(const struct ckpt_map *map, const void *kept, uint64_t pos, const void *in,
+		    size_t len, void *out, struct ckpt_error *error)
 {
 	(void)map;
+	(void)kept;
 	(void)pos;
+	(void)error;
 	for (size_t i = 0; i < len; i++)
 		((uint8_t *)out)[i] = (uint8_t) ~((const uint8_t *)in)[i];
+	return 0;
 }
 
 /* JOINED of two halves, MAP of that, and a stream that cannot be sought: what is before is read again. */
@@ -147,7 +150,7 @@ static void views_of_made_bytes_give_the_same(void **state)
 
 	(void)state;
 	assert_non_null(inverse);
-	inverted(NULL, 0, bytes, FILE_SIZE, inverse);
+	inverted(NULL, NULL, 0, bytes, FILE_SIZE, inverse, NULL);
 	parts[0] = (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT, .src = file, .len = 70016 };
 	parts[1] = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY,
 					 .memory = bytes + 70016,

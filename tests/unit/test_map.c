@@ -4,6 +4,7 @@
 #include "tensor/byteswap.h"
 #include "tensor/cast.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -88,11 +89,119 @@ static void damage_is_found_at_the_end(void **state)
 		}
 }
 
+/* Each byte becomes WIDTH: itself plus what is kept, and their places. */
+struct widened {
+	struct ckpt_map map;
+	int fails_at; /* the byte that cannot be made; -1: none */
+	bool cannot_begin;
+	int readings; /* that have begun and not ended */
+};
+
+static int begin_widened(const struct ckpt_map *map, void **kept, struct ckpt_error *error)
+{
+	struct widened *w = (struct widened *)map;
+	uint8_t *more;
+
+	if (w->cannot_begin)
+		return ckpt_fail(error, CKPT_E_IO, "nothing is kept");
+	more = malloc(1);
+	*more = 7;
+	*kept = more;
+	w->readings++;
+	return 0;
+}
+
+static void end_widened(const struct ckpt_map *map, void *kept)
+{
+	free(kept);
+	((struct widened *)map)->readings--;
+}
+
+static int widen(const struct ckpt_map *map, const void *kept, uint64_t pos, const void *in,
+		 size_t len, void *out, struct ckpt_error *error)
+{
+	const struct widened *w = (const struct widened *)map;
+	const uint8_t *from = in, *more = kept;
+	uint8_t *to = out;
+
+	for (size_t i = 0; i < len; i++) {
+		if (w->fails_at >= 0 && pos + i == (uint64_t)w->fails_at)
+			return ckpt_fail(error, CKPT_E_IO, "byte %d is not made", w->fails_at);
+		for (uint32_t k = 0; k < map->to; k++)
+			*to++ = (uint8_t)(from[i] + *more + k);
+	}
+	return 0;
+}
+
+static struct widened widened(size_t len, uint32_t to)
+{
+	return (struct widened){ .map = { .inner = memory(len),
+					  .from = 1,
+					  .to = to,
+					  .apply = widen,
+					  .begin = begin_widened,
+					  .end = end_widened },
+				 .fails_at = -1 };
+}
+
+/* Readers of views, and parts of tensors, begin and end in the middle of what an item becomes. */
+static void any_stretch_can_be_read(void **state)
+{
+	static const uint32_t widths[] = { 1, 3, 4, 32, CKPT_MAP_MOST_TO };
+	static uint8_t out[4096];
+	uint32_t seed = 1;
+
+	(void)state;
+	for (size_t t = 0; t < COUNT(widths); t++) {
+		struct widened w = widened(70000, widths[t]);
+		struct ckpt_recipe recipe = ckpt_map_recipe(&w.map);
+		struct ckpt_stream *stream;
+		uint64_t pos = 0;
+
+		assert_int_equal(recipe.len, 70000 * widths[t]);
+		assert_int_equal(ckpt_recipe_stream(&recipe, &stream, &err), 0);
+		assert_int_equal(w.readings, 0); /* nothing is read yet */
+		for (int i = 0; i < 3000; i++) {
+			size_t len = (seed = seed * 1664525 + 1013904223) >> 20;
+
+			if (i % 3 == 0 || pos + len > recipe.len) {
+				pos = (uint64_t)(seed >> 3) * 7919 % (recipe.len - len);
+				assert_int_equal(stream->seek(stream, pos, &err), 0);
+			}
+			assert_int_equal(stream->read(stream, out, len, &err), 0);
+			for (size_t k = 0; k < len; k++, pos++)
+				assert_int_equal(out[k], (uint8_t)(data[pos / widths[t]] + 7 +
+								   pos % widths[t]));
+		}
+		assert_int_equal(w.readings, 1);
+		stream->close(stream);
+		assert_int_equal(w.readings, 0);
+	}
+}
+
+static void a_map_that_fails_is_told(void **state)
+{
+	static uint8_t out[4 * SIZE];
+	struct widened w = widened(SIZE, 4);
+
+	(void)state;
+	w.fails_at = 70001;
+	assert_int_equal(read_all(&w.map, 65536, out), CKPT_E_IO);
+	assert_string_equal(unit_text(&err), "byte 70001 is not made");
+	assert_int_equal(w.readings, 0);
+	w.cannot_begin = true;
+	assert_int_equal(read_all(&w.map, 65536, out), CKPT_E_IO);
+	assert_string_equal(unit_text(&err), "nothing is kept");
+	assert_int_equal(w.readings, 0);
+}
+
 UNIT_SUITE(test_map)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_turned_around_and_a_remainder_is_not),
 		cmocka_unit_test(damage_is_found_at_the_end),
+		cmocka_unit_test(any_stretch_can_be_read),
+		cmocka_unit_test(a_map_that_fails_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

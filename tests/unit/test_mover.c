@@ -368,7 +368,7 @@ static void check_map(const struct ckpt_map *map)
 	struct ckpt_recipe recipe = ckpt_map_recipe(map);
 	uint8_t *want = malloc(recipe.len + 1);
 
-	map->apply(map, 0, data + map->inner.off, map->inner.len, want);
+	map->apply(map, NULL, 0, data + map->inner.off, map->inner.len, want, NULL);
 	for (unsigned want_crc = 0; want_crc < 2; want_crc++) {
 		struct ckpt_moved moved;
 		struct ckpt_buf found;
@@ -426,6 +426,76 @@ static void mapped_bytes_arrive_and_damage_is_seen(void **state)
 			if (sizes[i] > 8)
 				check_map(&narrow.map);
 		}
+	ckpt_source_unref(src);
+}
+
+/* Four bytes of each, and what was kept by BEGIN. */
+struct widened {
+	struct ckpt_map map;
+	uint64_t fails_at;
+	atomic_int readings;
+};
+
+static int begin_widened(const struct ckpt_map *map, void **kept, struct ckpt_error *error)
+{
+	(void)error;
+	*kept = malloc(1);
+	*(uint8_t *)*kept = 9;
+	((struct widened *)map)->readings++;
+	return 0;
+}
+
+static void end_widened(const struct ckpt_map *map, void *kept)
+{
+	free(kept);
+	((struct widened *)map)->readings--;
+}
+
+static int widen(const struct ckpt_map *map, const void *kept, uint64_t pos, const void *bytes,
+		 size_t len, void *to, struct ckpt_error *error)
+{
+	const uint8_t *from = bytes, *more = kept;
+
+	if (((const struct widened *)map)->fails_at - pos < len)
+		return ckpt_fail(error, CKPT_E_FORMAT, "is not made");
+	for (size_t i = 0; i < 4 * len; i++)
+		((uint8_t *)to)[i] = (uint8_t)(from[i / 4] + *more + i % 4);
+	return 0;
+}
+
+static void what_a_map_needs_is_there_and_its_failures_are_told(void **state)
+{
+	static const size_t sizes[] = { 8, 65536, 2500016 };
+	struct ckpt_source *src;
+
+	(void)state;
+	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
+	for (size_t i = 0; i < COUNT(sizes); i++) {
+		struct widened w = { .map = { .inner = { .kind = CKPT_RECIPE_EXTENT,
+							 .src = src,
+							 .off = 24,
+							 .len = sizes[i] },
+					      .from = 1,
+					      .to = 4,
+					      .apply = widen,
+					      .begin = begin_widened,
+					      .end = end_widened },
+				     .fails_at = UINT64_MAX };
+		struct ckpt_moved moved;
+		struct ckpt_buf found;
+
+		assert_int_equal(move_map(&w.map, true, &moved, &found), 0);
+		for (size_t k = 0; k < found.len; k++)
+			assert_int_equal((uint8_t)found.data[k],
+					 (uint8_t)(data[24 + k / 4] + 9 + k % 4));
+		assert_int_equal(found.len, 4 * sizes[i]);
+		ckpt_buf_clear(&found);
+		assert_int_equal(w.readings, 0);
+		w.fails_at = sizes[i] - 1;
+		assert_int_equal(move_map(&w.map, true, &moved, &found), CKPT_E_FORMAT);
+		assert_string_equal(unit_text(&err), "is not made");
+		assert_int_equal(w.readings, 0);
+	}
 	ckpt_source_unref(src);
 }
 
@@ -729,6 +799,7 @@ UNIT_SUITE(test_mover)
 		WITH_FILE(holes_of_the_source_stay_holes),
 		WITH_FILE(holes_arrive_wherever_they_are),
 		WITH_FILE(mapped_bytes_arrive_and_damage_is_seen),
+		WITH_FILE(what_a_map_needs_is_there_and_its_failures_are_told),
 		WITH_FILE(a_block_that_fails_is_told),
 		WITH_FILE(joined_parts_arrive_with_the_checksum_of_all),
 		WITH_FILE(known_checksums_are_put_together_and_nothing_is_read_for_them),
