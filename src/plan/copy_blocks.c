@@ -8,6 +8,7 @@
  */
 #include "plan/copy_blocks.h"
 
+#include "plan/copy_made.h"
 #include "plan/read_blocks.h"
 #include "tensor/map.h"
 #include "tensor/mean.h"
@@ -185,6 +186,9 @@ int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *rec
 					      .ctx = &c };
 	int rc;
 
+	if (recipe->kind == CKPT_RECIPE_MADE)
+		return ckpt_copy_made(workers, ckpt_recipe_made(recipe), sink, at, tick, tick_ctx,
+				      moved, err);
 	if (mean && mean_block_len(mean) && ckpt_mean_is_random(mean)) {
 		c.mean = mean;
 		c.block_len = mean_block_len(mean);

@@ -450,6 +450,7 @@ static int copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe, struct c
 		return put_recipe_bytes(m, recipe->memory, recipe->len, moved, err);
 	case CKPT_RECIPE_MAP:
 	case CKPT_RECIPE_MEAN:
+	case CKPT_RECIPE_MADE:
 	case CKPT_RECIPE_STREAM: return copy_stream(m, recipe, moved, err);
 	case CKPT_RECIPE_JOINED: return copy_joined(m, recipe, moved, err);
 	case CKPT_RECIPE_EXTENT: break;

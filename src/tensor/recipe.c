@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recipes opened as streams: plain ones (a source or memory), joined ones (part after part), and
- * what lies behind skipped bytes. Streams, maps and means open themselves.
+ * what lies behind skipped bytes. Streams, maps, means and what is made open themselves.
  *
  * What must stay true: nothing is read before the first read() of the stream, except by a skip. A
  * part of an extent keeps the checksum of the whole record in WHOLE, so that the mover can still
@@ -205,7 +205,7 @@ int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	struct plain_stream *s;
 
 	if (recipe->kind == CKPT_RECIPE_STREAM || recipe->kind == CKPT_RECIPE_MAP ||
-	    recipe->kind == CKPT_RECIPE_MEAN)
+	    recipe->kind == CKPT_RECIPE_MEAN || recipe->kind == CKPT_RECIPE_MADE)
 		return recipe->open(recipe, out, err);
 	if (recipe->kind == CKPT_RECIPE_JOINED)
 		return open_joined(recipe, out, err);

@@ -18,6 +18,7 @@ enum ckpt_recipe_kind {
 	CKPT_RECIPE_JOINED, /* PARTS, one behind the other; none of them is joined itself */
 	CKPT_RECIPE_MAP,    /* the bytes of another, changed: tensor/map.h */
 	CKPT_RECIPE_MEAN,   /* the mean of several, number by number: tensor/mean.h */
+	CKPT_RECIPE_MADE,   /* made in bands, from bytes in another order: tensor/made.h */
 };
 
 /* The record that bytes are a part of, if it has a checksum. LEN 0: none, or they are all of it. */
@@ -43,7 +44,7 @@ struct ckpt_recipe {
 	/* reading all of it compares the checksums that INNER has */
 	bool checks_inner;
 	/*
-	 * Of a STREAM, MAP or MEAN: recipe I of those it takes its bytes from, NULL behind the last. The
+	 * Of a STREAM, MAP, MEAN or MADE: recipe I of those it takes its bytes from, NULL behind the last. The
 	 * pointer is NULL if there are none.
 	 */
 	const struct ckpt_recipe *(*inner)(const struct ckpt_recipe *recipe, size_t i);
