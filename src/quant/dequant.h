@@ -10,8 +10,8 @@
 enum ckpt_quant_code {
 	CKPT_QUANT_NUMBER, /* a number of the dtype ITEM: a float8 type, int8 or uint8 */
 	CKPT_QUANT_E2M1,   /* a number of 4 bits, two to a byte: float4_e2m1fn_x2; code 8 is -0 */
-	CKPT_QUANT_BITS,   /* an unsigned integer of BITS bits, 1 to 8, in little-endian int32 words */
-	CKPT_QUANT_TABLE,  /* TABLE[code]: codes of BITS 4, two to a byte, or of BITS 8 */
+	CKPT_QUANT_BITS, /* an unsigned integer of BITS bits, 1 to 8, in little-endian int32 words */
+	CKPT_QUANT_TABLE, /* TABLE[code]: codes of BITS 4, two to a byte, or of BITS 8 */
 };
 
 /* Where several items to a byte or word are, of a matrix [ROWS, COLS]. */

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the description of a quantized weight to a recipe: a map where the numbers are wanted as their
+ * items lie, without a byte between the rows, else bands (bands.c).
+ *
+ * What must stay true: all lengths were compared with the shape here, so that no other file of this
+ * folder checks an offset again; blocks of 0 are the whole side from here on.
+ */
+#include "quant/quant.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- lengths ---- */
+
+static bool multiply3(uint64_t a, uint64_t b, uint64_t c, uint64_t *out)
+{
+	return !__builtin_mul_overflow(a, b, out) && !__builtin_mul_overflow(*out, c, out);
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+	return a / b + (a % b != 0);
+}
+
+/* FITS: WANT did not overflow. */
+static int check_len(const struct ckpt_quant *q, enum ckpt_quant_side side, bool fits,
+		     uint64_t want, struct ckpt_error *err)
+{
+	uint64_t len = q->sides[side].len;
+
+	if (fits && len == want)
+		return 0;
+	if (!fits)
+		return ckpt_fail(err, CKPT_E_FORMAT, "its shape asks for more %s than there can be",
+				 ckpt_quant_side_name(side));
+	return ckpt_fail(err, CKPT_E_FORMAT,
+			 "its %s have %" PRIu64 " bytes, its shape asks for %" PRIu64,
+			 ckpt_quant_side_name(side), len, want);
+}
+
+static int check_items(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	const struct ckpt_quant_weight *w = &q->w;
+	uint64_t want = 0;
+	bool fits = ckpt_quant_packed_shape(&q->layout, w->rows, w->cols, &q->packed_rows,
+					    &q->row_bytes) &&
+		    multiply3(w->matrices, q->packed_rows, q->row_bytes, &want);
+
+	return check_len(q, CKPT_QUANT_ITEMS, fits, want, err);
+}
+
+static int check_scales(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	struct ckpt_quant_weight *w = &q->w;
+	uint64_t count = 0, want = 0;
+	bool fits;
+	int rc;
+
+	w->block_rows = w->block_rows ? w->block_rows : w->rows;
+	w->block_cols = w->block_cols ? w->block_cols : w->cols;
+	q->scale_rows = ceil_div(w->rows, w->block_rows);
+	q->scale_cols = ceil_div(w->cols, w->block_cols);
+	fits = multiply3(w->matrices, q->scale_rows, q->scale_cols, &count) &&
+	       !__builtin_mul_overflow(count, (uint64_t)ckpt_dtype_size(w->scale_dtype), &want);
+	rc = check_len(q, CKPT_QUANT_SCALES, fits, want, err);
+	if (rc < 0)
+		return rc;
+	if (w->global.len && w->global.len != sizeof(float)) {
+		fits = !__builtin_mul_overflow(w->matrices, (uint64_t)sizeof(float), &want);
+		rc = check_len(q, CKPT_QUANT_GLOBAL, fits, want, err);
+	}
+	if (rc < 0 || !w->nested_table.len)
+		return rc;
+	rc = check_len(q, CKPT_QUANT_NESTED_TABLE, true, 256 * sizeof(float), err);
+	if (rc == 0 && !w->nested_block)
+		rc = ckpt_fail(err, CKPT_E_FORMAT, "its nested scales have no block size");
+	if (rc == 0)
+		rc = check_len(q, CKPT_QUANT_NESTED_SCALES, true,
+			       ceil_div(count, w->nested_block) * sizeof(float), err);
+	return rc;
+}
+
+static int check_zeros(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	const struct ckpt_quant_weight *w = &q->w;
+	uint64_t want = 0;
+	bool fits = true;
+
+	if (w->zero == CKPT_QUANT_ZERO_NUMBER)
+		fits = multiply3(w->matrices, q->scale_rows, q->scale_cols, &want) &&
+		       !__builtin_mul_overflow(want, (uint64_t)ckpt_dtype_size(w->zero_dtype),
+					       &want);
+	else if (w->zero == CKPT_QUANT_ZERO_BITS)
+		fits = ckpt_quant_packed_shape(&q->zero_layout, q->scale_rows, q->scale_cols,
+					       &q->zero_packed_rows, &q->zero_row_bytes) &&
+		       multiply3(w->matrices, q->zero_packed_rows, q->zero_row_bytes, &want);
+	return check_len(q, CKPT_QUANT_ZEROS, fits, want, err);
+}
+
+static int check_groups(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	const struct ckpt_quant_weight *w = &q->w;
+	uint64_t want = 0;
+	bool fits;
+	int rc = 0;
+
+	if (w->group_of_row.len) {
+		fits = !__builtin_mul_overflow(w->rows, (uint64_t)sizeof(int32_t), &want);
+		rc = check_len(q, CKPT_QUANT_ROW_GROUPS, fits, want, err);
+	}
+	if (rc < 0 || !w->group_of_col.len)
+		return rc;
+	fits = !__builtin_mul_overflow(w->cols, (uint64_t)sizeof(int32_t), &want);
+	rc = check_len(q, CKPT_QUANT_COL_GROUPS, fits, want, err);
+	if (rc == 0 && q->scale_cols > CKPT_QUANT_AT_ONCE)
+		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			       "its columns are of %" PRIu64 " groups, at most %d can be mixed",
+			       q->scale_cols, CKPT_QUANT_AT_ONCE);
+	return rc;
+}
+
+/* ---- what there is a way for ---- */
+
+static bool is_one_of(enum ckpt_dtype dtype, const enum ckpt_dtype *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (dtype == list[i])
+			return true;
+	return false;
+}
+
+#define IS_ONE_OF(dtype, list) is_one_of(dtype, list, sizeof(list) / sizeof((list)[0]))
+
+static bool is_known(const struct ckpt_quant_weight *w)
+{
+	static const enum ckpt_dtype plain[] = { CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,
+						 CKPT_DTYPE_BFLOAT16 };
+	static const enum ckpt_dtype items[] = {
+		CKPT_DTYPE_FLOAT8_E4M3FN,   CKPT_DTYPE_FLOAT8_E5M2, CKPT_DTYPE_FLOAT8_E4M3FNUZ,
+		CKPT_DTYPE_FLOAT8_E5M2FNUZ, CKPT_DTYPE_INT8,	    CKPT_DTYPE_UINT8
+	};
+	static const enum ckpt_dtype scales[] = {
+		CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,	      CKPT_DTYPE_BFLOAT16,
+		CKPT_DTYPE_UINT8,   CKPT_DTYPE_FLOAT8_E4M3FN, CKPT_DTYPE_FLOAT8_E8M0FNU
+	};
+	static const enum ckpt_dtype zeros[] = { CKPT_DTYPE_FLOAT32,	   CKPT_DTYPE_FLOAT16,
+						 CKPT_DTYPE_BFLOAT16,	   CKPT_DTYPE_INT8,
+						 CKPT_DTYPE_FLOAT8_E4M3FN, CKPT_DTYPE_UINT8,
+						 CKPT_DTYPE_INT32 };
+	bool packs_bits = w->code == CKPT_QUANT_BITS || w->zero == CKPT_QUANT_ZERO_BITS;
+
+	return IS_ONE_OF(w->to, plain) && IS_ONE_OF(w->difference, plain) &&
+	       IS_ONE_OF(w->product, plain) && IS_ONE_OF(w->scale_in, plain) &&
+	       IS_ONE_OF(w->scale_dtype, scales) &&
+	       (!w->nested_table.len || w->scale_dtype == CKPT_DTYPE_UINT8) &&
+	       (w->code != CKPT_QUANT_NUMBER || IS_ONE_OF(w->item, items)) &&
+	       (w->code != CKPT_QUANT_TABLE || w->bits == 4 || w->bits == 8) &&
+	       (!packs_bits || (w->bits >= 1 && w->bits <= 8)) &&
+	       (w->code != CKPT_QUANT_BITS || w->packed != CKPT_QUANT_AWQ || w->bits == 4) &&
+	       (w->zero != CKPT_QUANT_ZERO_BITS || w->zero_packed != CKPT_QUANT_AWQ ||
+		w->bits == 4) &&
+	       (w->zero != CKPT_QUANT_ZERO_NUMBER || IS_ONE_OF(w->zero_dtype, zeros));
+}
+
+static struct ckpt_quant_layout layout_of(const struct ckpt_quant_weight *w)
+{
+	bool along_rows = w->packed == CKPT_QUANT_ALONG_ROWS;
+
+	if (w->code == CKPT_QUANT_BITS)
+		return ckpt_quant_layout_of_words(w->bits, w->dense, w->packed == CKPT_QUANT_AWQ,
+						  along_rows);
+	return ckpt_quant_layout_of_bytes(w->code == CKPT_QUANT_NUMBER ? 8
+					  : w->code == CKPT_QUANT_E2M1 ? 4
+								       : w->bits,
+					  w->upper_first, along_rows);
+}
+
+static int check(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	const struct ckpt_quant_weight *w = &q->w;
+	int rc = check_items(q, err);
+
+	if (rc == 0)
+		rc = check_scales(q, err);
+	if (rc == 0)
+		rc = check_zeros(q, err);
+	if (rc == 0)
+		rc = check_groups(q, err);
+	if (rc == 0 && w->code == CKPT_QUANT_TABLE)
+		rc = check_len(q, CKPT_QUANT_TABLE_SIDE, true, (1u << w->bits) * sizeof(float),
+			       err);
+	return rc;
+}
+
+/* ---- as a map ---- */
+
+/* Are the numbers wanted as the items lie, and does no row end within a unit? */
+static bool can_be_map(const struct ckpt_quant *q)
+{
+	return !q->w.transposed && !q->layout.along_rows && q->w.cols % q->layout.per == 0;
+}
+
+static int apply(const struct ckpt_map *map, const void *kept, uint64_t pos, const void *in,
+		 size_t len, void *out, struct ckpt_error *err)
+{
+	const struct ckpt_quant *q = (const struct ckpt_quant *)map;
+	uint64_t number = pos / map->from * q->layout.per, left = len / map->from * q->layout.per;
+	const uint8_t *packed = in;
+	struct ckpt_quant_reader *r;
+	uint8_t *to = out;
+	int rc = ckpt_quant_reader_new(q, kept, &r, err);
+
+	while (rc == 0 && left) {
+		uint64_t row = number / q->w.cols, col = number % q->w.cols,
+			 n = q->w.cols - col < left ? q->w.cols - col : left;
+		struct ckpt_quant_stretch s = { .matrix = row / q->w.rows,
+						.row = row % q->w.rows,
+						.col = col,
+						.count = (size_t)n,
+						.packed = packed };
+
+		rc = ckpt_quant_make_row(r, &s, to, err);
+		packed += n / q->layout.per * q->layout.unit;
+		to += n * ckpt_dtype_size(q->w.to);
+		number += n;
+		left -= n;
+	}
+	ckpt_quant_reader_free(r);
+	return rc;
+}
+
+static int begin_map(const struct ckpt_map *map, void **kept, struct ckpt_error *err)
+{
+	return ckpt_quant_keep((const struct ckpt_quant *)map, (struct ckpt_quant_kept **)kept,
+			       err);
+}
+
+static void end_map(const struct ckpt_map *map, void *kept)
+{
+	(void)map;
+	ckpt_quant_kept_free(kept);
+}
+
+static int begin_made(const struct ckpt_made *made, void **kept, struct ckpt_error *err)
+{
+	return ckpt_quant_keep((const struct ckpt_quant *)made, (struct ckpt_quant_kept **)kept,
+			       err);
+}
+
+static void end_made(const struct ckpt_made *made, void *kept)
+{
+	(void)made;
+	ckpt_quant_kept_free(kept);
+}
+
+/* ---- as a recipe ---- */
+
+static const struct ckpt_recipe *inner_of_quant(const struct ckpt_recipe *recipe, size_t i)
+{
+	const struct ckpt_quant *q = recipe->ctx;
+
+	for (unsigned side = 0; side < CKPT_QUANT_SIDES; side++)
+		if (q->sides[side].len && i-- == 0)
+			return q->is_map && side == CKPT_QUANT_ITEMS ? &q->u.map.inner
+								     : &q->sides[side];
+	return NULL;
+}
+
+static struct ckpt_recipe recipe_of(struct ckpt_quant *q, uint64_t len)
+{
+	uint32_t size = ckpt_dtype_size(q->w.to);
+	struct ckpt_recipe recipe;
+
+	if (q->is_map) {
+		q->u.map = (struct ckpt_map){ .inner = q->sides[CKPT_QUANT_ITEMS],
+					      .from = q->layout.unit,
+					      .to = q->layout.per * size,
+					      .apply = apply,
+					      .begin = begin_map,
+					      .end = end_map };
+		recipe = ckpt_map_recipe(&q->u.map);
+	} else {
+		q->u.made = (struct ckpt_made){ .len = len,
+						.band = ckpt_quant_band(q),
+						.make = ckpt_quant_make_band,
+						.begin = begin_made,
+						.end = end_made };
+		recipe = ckpt_made_recipe(&q->u.made);
+	}
+	recipe.inner = inner_of_quant;
+	recipe.checks_inner = true; /* of those that still have a checksum */
+	return recipe;
+}
+
+int ckpt_quant_recipe(const struct ckpt_quant_weight *weight, struct ckpt_arena *arena,
+		      struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	struct ckpt_quant *q = ckpt_arena_calloc(arena, 1, sizeof(*q));
+	uint64_t len = 0;
+	int rc;
+
+	if (!q)
+		return ckpt_arena_fail(arena, err);
+	if (!is_known(weight))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "is quantized in a way that there is no reader for");
+	if (!multiply3(weight->matrices, weight->rows, weight->cols, &len) ||
+	    __builtin_mul_overflow(len, (uint64_t)ckpt_dtype_size(weight->to), &len))
+		return ckpt_fail(err, CKPT_E_FORMAT, "has more numbers than there can be");
+	if (!len) {
+		*out = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = "" };
+		return 0;
+	}
+	q->w = *weight;
+	q->sides[CKPT_QUANT_ITEMS] = weight->items;
+	q->sides[CKPT_QUANT_SCALES] = weight->scales;
+	q->sides[CKPT_QUANT_ZEROS] = weight->zeros;
+	q->sides[CKPT_QUANT_GLOBAL] = weight->global;
+	q->sides[CKPT_QUANT_NESTED_TABLE] = weight->nested_table;
+	if (weight->nested_table.len)
+		q->sides[CKPT_QUANT_NESTED_SCALES] = weight->nested_scales;
+	if (weight->code == CKPT_QUANT_TABLE)
+		q->sides[CKPT_QUANT_TABLE_SIDE] = weight->table;
+	q->sides[CKPT_QUANT_ROW_GROUPS] = weight->group_of_row;
+	q->sides[CKPT_QUANT_COL_GROUPS] = weight->group_of_col;
+	q->layout = layout_of(weight);
+	q->zero_layout = ckpt_quant_layout_of_words(weight->bits ? weight->bits : 8, weight->dense,
+						    weight->zero_packed == CKPT_QUANT_AWQ,
+						    weight->zero_packed == CKPT_QUANT_ALONG_ROWS);
+	rc = check(q, err);
+	if (rc < 0)
+		return rc;
+	q->out_rows = weight->transposed ? weight->cols : weight->rows;
+	q->out_cols = weight->transposed ? weight->rows : weight->cols;
+	q->is_map = can_be_map(q);
+	rc = ckpt_quant_plan_sides(q, err);
+	if (rc == 0)
+		*out = recipe_of(q, len);
+	return rc;
+}

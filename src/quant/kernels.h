@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_QUANT_KERNELS_H
+#define CKPT_QUANT_KERNELS_H
+
+#include "tensor/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Inside of quant: how codes become numbers,
+ *
+ *	TO(PRODUCT(DIFFERENCE(VALUES[code] - zero) * scale)), and once more times FACTOR if it is not 0
+ *
+ * each operation in float32, and rounded to the dtype that is named. What is no number keeps the bits
+ * of the first operand that is none, and gets quiet; one of numbers alone (0 * infinity) is the
+ * negative one that x86 makes. Rounded to bfloat16 it is 0xFFFF, as in torch's loops.
+ */
+struct ckpt_quant_math {
+	float values[256]; /* by code; of 4 bits the first 16 */
+	/* VALUES are what this dtype has by itself (float8_e4m3fn, float8_e5m2, int8, uint8), or UNKNOWN */
+	enum ckpt_dtype item;
+	enum ckpt_dtype difference, product, to; /* float32, float16, bfloat16 */
+	float factor;
+};
+
+/*
+ * Scales, and zero points if ZEROS is not NULL, are those of GROUP numbers each. Pointers to bytes and
+ * numbers need no alignment. Every set does the same, to the bit.
+ */
+struct ckpt_quant_kernels {
+	/* COUNT codes of a byte each */
+	void (*bytes)(const struct ckpt_quant_math *math, const uint8_t *codes, size_t count,
+		      size_t group, const float *scales, const float *zeros, void *out);
+	/* COUNT codes of 4 bits, two to a byte, the lower ones first unless UPPER_FIRST */
+	void (*nibbles)(const struct ckpt_quant_math *math, bool upper_first, const uint8_t *codes,
+			size_t count, size_t group, const float *scales, const float *zeros,
+			void *out);
+	/*
+	 * OUT[col][row] = IN[row][col], of numbers of SIZE bytes, 2 or 4; rows are STRIDE numbers apart, and
+	 * OUT_STRIDE there.
+	 */
+	void (*transpose)(uint32_t size, const void *in, size_t rows, size_t cols, size_t stride,
+			  void *out, size_t out_stride);
+};
+
+extern const struct ckpt_quant_kernels ckpt_quant_plain;
+
+/* The best set for this processor, or &ckpt_quant_plain. */
+const struct ckpt_quant_kernels *ckpt_quant_best(void);
+
+/* COUNT float32 rounded to DTYPE, as float32. */
+void ckpt_quant_round(enum ckpt_dtype dtype, float *numbers, size_t count);
+
+#endif

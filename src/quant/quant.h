@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_QUANT_QUANT_H
+#define CKPT_QUANT_QUANT_H
+
+#include "quant/codes.h"
+#include "quant/dequant.h"
+#include "quant/kernels.h"
+#include "tensor/made.h"
+#include "tensor/map.h"
+
+/* Inside of quant: a weight that was checked, and what its numbers are made of while they are read. */
+
+enum ckpt_quant_side {
+	CKPT_QUANT_ITEMS,
+	CKPT_QUANT_SCALES,
+	CKPT_QUANT_ZEROS,
+	CKPT_QUANT_NESTED_SCALES, /* up to here: read where they are, if they are long */
+	CKPT_QUANT_GLOBAL,
+	CKPT_QUANT_TABLE_SIDE,
+	CKPT_QUANT_NESTED_TABLE,
+	CKPT_QUANT_ROW_GROUPS,
+	CKPT_QUANT_COL_GROUPS,
+	CKPT_QUANT_SIDES,
+};
+
+struct ckpt_quant {
+	union {
+		struct ckpt_map map; /* items lie as the numbers do */
+		struct ckpt_made made;
+	} u;
+	bool is_map;
+	struct ckpt_quant_weight w; /* blocks of 0 are the whole side; recipes are in SIDES */
+	/*
+	 * LEN 0: there is none. Those that are not KEPT have their checksums in WHOLE, so that the mover
+	 * compares them.
+	 */
+	struct ckpt_recipe sides[CKPT_QUANT_SIDES];
+	bool keep[CKPT_QUANT_SIDES];
+	struct ckpt_quant_layout layout, zero_layout;
+	uint64_t packed_rows, row_bytes;	   /* of the items of a matrix */
+	uint64_t scale_rows, scale_cols;	   /* of the scales of a matrix */
+	uint64_t zero_packed_rows, zero_row_bytes; /* ZERO_BITS */
+	uint64_t out_rows, out_cols;		   /* of what is made of a matrix */
+};
+
+/* What a reading needs beside the items. */
+struct ckpt_quant_kept {
+	struct ckpt_quant_math math;
+	float scale_values[256];	  /* of a SCALE_DTYPE of one byte */
+	uint8_t *bytes[CKPT_QUANT_SIDES]; /* malloc; NULL: read where they are */
+};
+
+const char *ckpt_quant_side_name(enum ckpt_quant_side side);
+
+/* Decide how the sides are read: CKPT_E_UNSUPPORTED if there is no memory for one that has to be kept. */
+int ckpt_quant_plan_sides(struct ckpt_quant *quant, struct ckpt_error *err);
+
+/* Read what is kept, and compare its recorded checksums. */
+int ckpt_quant_keep(const struct ckpt_quant *quant, struct ckpt_quant_kept **out,
+		    struct ckpt_error *err);
+void ckpt_quant_kept_free(struct ckpt_quant_kept *kept);
+
+/* LEN bytes at OFF of a side that is not kept. */
+int ckpt_quant_read_side(const struct ckpt_recipe *side, uint64_t off, void *buf, size_t len,
+			 struct ckpt_error *err);
+
+/* ---- rows ---- */
+
+enum { CKPT_QUANT_AT_ONCE = 2048 /* numbers */ };
+
+/* For one thread: makes the numbers of rows. */
+struct ckpt_quant_reader;
+
+int ckpt_quant_reader_new(const struct ckpt_quant *quant, const struct ckpt_quant_kept *kept,
+			  struct ckpt_quant_reader **out, struct ckpt_error *err);
+void ckpt_quant_reader_free(struct ckpt_quant_reader *reader);
+
+/* COUNT numbers from column COL on of row ROW, of those as they are stored, of matrix MATRIX. */
+struct ckpt_quant_stretch {
+	uint64_t matrix, row, col;
+	size_t count;
+	const uint8_t *packed; /* from the unit of COL on; or NULL: */
+	const uint8_t *codes;  /* a byte each */
+};
+
+int ckpt_quant_make_row(struct ckpt_quant_reader *reader, const struct ckpt_quant_stretch *stretch,
+			void *out, struct ckpt_error *err);
+
+/* The bands of a recipe that is no map. */
+int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, uint64_t pos, size_t len,
+			 void *out, struct ckpt_error *err);
+
+/* How many bytes a band has. */
+size_t ckpt_quant_band(const struct ckpt_quant *quant);
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The numbers of a row: its scales and zero points, and the kernels. Rows are those of the matrix as
+ * it is stored.
+ *
+ * What must stay true: memory does not grow with the weight. Scales that are not kept are read in
+ * windows, as far ahead as rows go on; a row is done CKPT_QUANT_AT_ONCE numbers at a time, and has no
+ * more scales for these.
+ */
+#include "quant/quant.h"
+
+#include "tensor/cast.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { AT_ONCE = CKPT_QUANT_AT_ONCE, WINDOW = 16 << 10, AHEAD = 4 << 10, SHORT_GROUP = 16 };
+
+/* Bytes of a side that were read last. */
+struct window {
+	uint64_t off;
+	size_t len, cap;
+	uint8_t *bytes; /* malloc */
+};
+
+struct ckpt_quant_reader {
+	const struct ckpt_quant *q;
+	const struct ckpt_quant_kept *kept;
+	const struct ckpt_quant_kernels *kernels;
+	struct window windows[CKPT_QUANT_NESTED_SCALES + 1];
+	/* COUNT scales of matrix MATRIX, from FIRST of row ROW of them on */
+	uint64_t matrix, row, first;
+	size_t count;
+	float scales[AT_ONCE], zeros[AT_ONCE];
+	float col_scales[AT_ONCE], col_zeros[AT_ONCE]; /* by column, if their groups are mixed */
+	uint8_t codes[AT_ONCE];
+};
+
+int ckpt_quant_reader_new(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
+			  struct ckpt_quant_reader **out, struct ckpt_error *err)
+{
+	struct ckpt_quant_reader *r = malloc(sizeof(*r));
+
+	*out = r;
+	if (!r)
+		return ckpt_fail_nomem(err);
+	r->q = q;
+	r->kept = kept;
+	r->kernels = ckpt_quant_best();
+	r->count = 0;
+	memset(r->windows, 0, sizeof(r->windows));
+	return 0;
+}
+
+void ckpt_quant_reader_free(struct ckpt_quant_reader *r)
+{
+	for (unsigned i = 0; r && i < sizeof(r->windows) / sizeof(r->windows[0]); i++)
+		free(r->windows[i].bytes);
+	free(r);
+}
+
+/* ---- bytes ---- */
+
+/* *OUT: LEN bytes at OFF of a side, valid until the next call for it. */
+static int get_bytes(struct ckpt_quant_reader *r, enum ckpt_quant_side side, uint64_t off,
+		     size_t len, const uint8_t **out, struct ckpt_error *err)
+{
+	const struct ckpt_recipe *recipe = &r->q->sides[side];
+	struct window *w = &r->windows[side];
+	bool goes_on = w->len && off >= w->off && off - w->off <= w->len + AHEAD;
+	size_t n = goes_on && len < WINDOW ? WINDOW : len;
+	int rc;
+
+	if (r->kept->bytes[side]) {
+		*out = r->kept->bytes[side] + off;
+		return 0;
+	}
+	if (off >= w->off && off - w->off <= w->len && len <= w->len - (off - w->off)) {
+		*out = w->bytes + (off - w->off);
+		return 0;
+	}
+	n = n < recipe->len - off ? n : (size_t)(recipe->len - off);
+	if (n > w->cap) {
+		free(w->bytes);
+		w->len = 0;
+		w->cap = n < WINDOW ? WINDOW : n;
+		w->bytes = malloc(w->cap);
+		if (!w->bytes) {
+			w->cap = 0;
+			return ckpt_fail_nomem(err);
+		}
+	}
+	w->off = off;
+	w->len = 0;
+	rc = ckpt_quant_read_side(recipe, off, w->bytes, n, err);
+	if (rc < 0)
+		return rc;
+	w->len = n;
+	*out = w->bytes;
+	return 0;
+}
+
+/* ---- scales ---- */
+
+/* *SCALES, of which the first is number AT of the whole weight, are codes: make them what these stand for. */
+static int unnest(struct ckpt_quant_reader *r, uint64_t at, size_t count, float *scales,
+		  struct ckpt_error *err)
+{
+	const struct ckpt_quant_weight *w = &r->q->w;
+	uint64_t first = at / w->nested_block, last = (at + count - 1) / w->nested_block;
+	const uint8_t *bytes;
+	int rc = get_bytes(r, CKPT_QUANT_NESTED_SCALES, first * 4, (size_t)(last - first + 1) * 4,
+			   &bytes, err);
+
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		float scale;
+
+		memcpy(&scale, bytes + ((at + i) / w->nested_block - first) * 4, sizeof(scale));
+		scales[i] *= scale;
+		scales[i] += w->nested_offset;
+	}
+	return rc;
+}
+
+static void apply_global(const struct ckpt_quant_reader *r, uint64_t matrix, size_t count,
+			 float *scales)
+{
+	const uint8_t *bytes = r->kept->bytes[CKPT_QUANT_GLOBAL];
+	float global;
+
+	if (!bytes)
+		return;
+	if (r->q->sides[CKPT_QUANT_GLOBAL].len > sizeof(global))
+		bytes += matrix * sizeof(global);
+	memcpy(&global, bytes, sizeof(global));
+	for (size_t i = 0; i < count; i++)
+		scales[i] = r->q->w.global_divides ? scales[i] / global : scales[i] * global;
+}
+
+static int read_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t at, size_t count,
+		       struct ckpt_error *err)
+{
+	const struct ckpt_quant_weight *w = &r->q->w;
+	uint32_t size = ckpt_dtype_size(w->scale_dtype);
+	const uint8_t *bytes;
+	int rc = get_bytes(r, CKPT_QUANT_SCALES, at * size, count * size, &bytes, err);
+
+	if (rc < 0)
+		return rc;
+	if (size == 1)
+		for (size_t i = 0; i < count; i++)
+			r->scales[i] = r->kept->scale_values[bytes[i]];
+	else
+		ckpt_cast_items(w->scale_dtype, CKPT_DTYPE_FLOAT32, bytes, r->scales, count);
+	if (r->q->sides[CKPT_QUANT_NESTED_TABLE].len)
+		rc = unnest(r, at, count, r->scales, err);
+	apply_global(r, matrix, count, r->scales);
+	ckpt_quant_round(w->scale_in, r->scales, count);
+	return rc;
+}
+
+/* ---- zero points ---- */
+
+static void widen_zeros(enum ckpt_dtype dtype, const uint8_t *bytes, size_t count, float *out)
+{
+	int32_t wide;
+
+	switch (dtype) {
+	case CKPT_DTYPE_INT8:
+		for (size_t i = 0; i < count; i++)
+			out[i] = (int8_t)bytes[i];
+		break;
+	case CKPT_DTYPE_UINT8:
+		for (size_t i = 0; i < count; i++)
+			out[i] = bytes[i];
+		break;
+	case CKPT_DTYPE_INT32:
+		for (size_t i = 0; i < count; i++) {
+			memcpy(&wide, bytes + i * sizeof(wide), sizeof(wide));
+			out[i] = (float)wide;
+		}
+		break;
+	default: ckpt_cast_items(dtype, CKPT_DTYPE_FLOAT32, bytes, out, count);
+	}
+}
+
+/* Codes of zero points that lie along the rows of the scales: in one row of words, or in two. */
+static int unpack_zero_row(struct ckpt_quant_reader *r, uint64_t base, uint64_t row, uint64_t first,
+			   size_t count, struct ckpt_error *err)
+{
+	const struct ckpt_quant_layout *l = &r->q->zero_layout;
+	uint64_t row_bytes = r->q->zero_row_bytes, off;
+	uint8_t *high = NULL;
+	const uint8_t *bytes;
+	bool crosses;
+	int rc;
+
+	off = base + ckpt_quant_word_row(l, row, &crosses) * row_bytes + first * 4;
+	rc = get_bytes(r, CKPT_QUANT_ZEROS, crosses ? off + row_bytes : off, count * 4, &bytes,
+		       err);
+	if (rc < 0 || !crosses) {
+		if (rc == 0)
+			ckpt_quant_unpack_rows(l, row, bytes, NULL, count, r->codes);
+		return rc;
+	}
+	high = malloc(count * 4);
+	if (!high)
+		return ckpt_fail_nomem(err);
+	memcpy(high, bytes, count * 4);
+	rc = get_bytes(r, CKPT_QUANT_ZEROS, off, count * 4, &bytes, err);
+	if (rc == 0)
+		ckpt_quant_unpack_rows(l, row, bytes, high, count, r->codes);
+	free(high);
+	return rc;
+}
+
+static int unpack_zero_cols(struct ckpt_quant_reader *r, uint64_t base, uint64_t row,
+			    uint64_t first, size_t count, struct ckpt_error *err)
+{
+	const struct ckpt_quant_layout *l = &r->q->zero_layout;
+	uint64_t row_bytes = r->q->zero_row_bytes, start = first / l->per * l->unit,
+		 end = (first + count - 1) / l->per * l->unit + l->unit;
+	const uint8_t *bytes;
+	int rc;
+
+	end = end < row_bytes ? end : row_bytes;
+	rc = get_bytes(r, CKPT_QUANT_ZEROS, base + row * row_bytes + start, (size_t)(end - start),
+		       &bytes, err);
+	if (rc == 0)
+		ckpt_quant_unpack(l, bytes, (uint32_t)(first % l->per), count, r->codes);
+	return rc;
+}
+
+static int read_zeros(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row, uint64_t first,
+		      size_t count, struct ckpt_error *err)
+{
+	const struct ckpt_quant *q = r->q;
+	uint32_t size = ckpt_dtype_size(q->w.zero_dtype), mask = UINT32_MAX;
+	const uint8_t *bytes;
+	uint64_t base;
+	int rc;
+
+	if (q->w.zero == CKPT_QUANT_ZERO_NUMBER) {
+		rc = get_bytes(r, CKPT_QUANT_ZEROS,
+			       ((matrix * q->scale_rows + row) * q->scale_cols + first) * size,
+			       count * size, &bytes, err);
+		if (rc == 0)
+			widen_zeros(q->w.zero_dtype, bytes, count, r->zeros);
+		return rc;
+	}
+	base = matrix * q->zero_packed_rows * q->zero_row_bytes;
+	if (q->zero_layout.along_rows)
+		rc = unpack_zero_row(r, base, row, first, count, err);
+	else
+		rc = unpack_zero_cols(r, base, row, first, count, err);
+	if (q->w.zero_wraps)
+		mask = (1u << q->w.bits) - 1;
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		r->zeros[i] = (float)((r->codes[i] + q->w.zero_add) & mask);
+	return rc;
+}
+
+static bool has_zeros(const struct ckpt_quant *q)
+{
+	return q->w.zero == CKPT_QUANT_ZERO_NUMBER || q->w.zero == CKPT_QUANT_ZERO_BITS;
+}
+
+/* COUNT scales, and their zero points, from FIRST of row ROW of those of MATRIX on. */
+static int load_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row, uint64_t first,
+		       size_t count, struct ckpt_error *err)
+{
+	const struct ckpt_quant *q = r->q;
+	int rc;
+
+	if (r->count == count && r->matrix == matrix && r->row == row && r->first == first)
+		return 0;
+	r->count = 0;
+	rc = read_scales(r, matrix, (matrix * q->scale_rows + row) * q->scale_cols + first, count,
+			 err);
+	if (rc == 0 && has_zeros(q))
+		rc = read_zeros(r, matrix, row, first, count, err);
+	if (rc < 0)
+		return rc;
+	r->matrix = matrix;
+	r->row = row;
+	r->first = first;
+	r->count = count;
+	return 0;
+}
+
+/* ---- numbers ---- */
+
+/* AT: of the first of COUNT numbers, from the beginning of the stretch. */
+static void run_kernel(struct ckpt_quant_reader *r, const struct ckpt_quant_stretch *s, size_t at,
+		       size_t count, size_t group, const float *scales, const float *zeros,
+		       void *out)
+{
+	const struct ckpt_quant_layout *l = &r->q->layout;
+	const struct ckpt_quant_math *m = &r->kept->math;
+	size_t lead = (size_t)(s->col % l->per) + at; /* from PACKED on */
+	const uint8_t *codes = s->codes ? s->codes + at : r->codes;
+
+	if (!s->codes && l->bits == 4 && !l->awq && lead % 2 == 0 &&
+	    (group >= SHORT_GROUP || group >= count)) {
+		r->kernels->nibbles(m, l->upper_first, s->packed + lead / 2, count, group, scales,
+				    zeros, out);
+		return;
+	}
+	if (!s->codes && l->bits == 8)
+		codes = s->packed + lead;
+	else if (!s->codes)
+		ckpt_quant_unpack(l, s->packed + lead / l->per * l->unit, (uint32_t)(lead % l->per),
+				  count, r->codes);
+	r->kernels->bytes(m, codes, count, group, scales, zeros, out);
+}
+
+/* As run_kernel(), of columns whose groups are mixed. */
+static int run_mixed(struct ckpt_quant_reader *r, const struct ckpt_quant_stretch *s, uint64_t row,
+		     size_t at, size_t count, void *out, struct ckpt_error *err)
+{
+	const uint8_t *groups = r->kept->bytes[CKPT_QUANT_COL_GROUPS] + (s->col + at) * 4;
+	bool zeros = has_zeros(r->q);
+	int rc = load_scales(r, s->matrix, row, 0, (size_t)r->q->scale_cols, err);
+
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		int32_t group;
+
+		memcpy(&group, groups + i * 4, sizeof(group));
+		r->col_scales[i] = r->scales[group];
+		if (zeros)
+			r->col_zeros[i] = r->zeros[group];
+	}
+	if (rc == 0)
+		run_kernel(r, s, at, count, 1, r->col_scales, zeros ? r->col_zeros : NULL, out);
+	return rc;
+}
+
+/* At most AT_ONCE numbers. */
+static int make_part(struct ckpt_quant_reader *r, const struct ckpt_quant_stretch *s, uint64_t row,
+		     size_t at, size_t count, uint8_t *out, struct ckpt_error *err)
+{
+	uint64_t block = r->q->w.block_cols, first = (s->col + at) / block,
+		 last = (s->col + at + count - 1) / block, lead = (s->col + at) % block;
+	const float *zeros = has_zeros(r->q) ? r->zeros : NULL;
+	size_t head = 0;
+	int rc;
+
+	if (r->kept->bytes[CKPT_QUANT_COL_GROUPS])
+		return run_mixed(r, s, row, at, count, out, err);
+	rc = load_scales(r, s->matrix, row, first, (size_t)(last - first + 1), err);
+	if (rc < 0)
+		return rc;
+	if (lead) { /* what is left of the first block */
+		head = block - lead < count ? (size_t)(block - lead) : count;
+		run_kernel(r, s, at, head, head, r->scales, zeros, out);
+	}
+	if (head < count)
+		run_kernel(r, s, at + head, count - head,
+			   block < count - head ? (size_t)block : count - head,
+			   r->scales + (head > 0), zeros ? zeros + (head > 0) : NULL,
+			   out + head * ckpt_dtype_size(r->q->w.to));
+	return 0;
+}
+
+int ckpt_quant_make_row(struct ckpt_quant_reader *r, const struct ckpt_quant_stretch *s, void *out,
+			struct ckpt_error *err)
+{
+	const uint8_t *groups = r->kept->bytes[CKPT_QUANT_ROW_GROUPS];
+	uint32_t size = ckpt_dtype_size(r->q->w.to);
+	uint64_t row = s->row / r->q->w.block_rows;
+	int rc = 0;
+
+	if (groups) {
+		int32_t group;
+
+		memcpy(&group, groups + s->row * 4, sizeof(group));
+		row = (uint64_t)group;
+	}
+	for (size_t at = 0; rc == 0 && at < s->count; at += AT_ONCE)
+		rc = make_part(r, s, row, at, s->count - at < AT_ONCE ? s->count - at : AT_ONCE,
+			       (uint8_t *)out + at * size, err);
+	return rc;
+}
