@@ -1,7 +1,439 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The numbers of quantized weights with AVX2 and F16C, chosen at run time; without FMA, which would
+ * round once where plain C rounds twice.
+ *
+ * Codes of 4 bits have 16 numbers in a group, however many there are of them: these are made first, as
+ * a table in two registers, and then looked up.
+ *
+ * What must stay true: every number has the bits that plain C gives. Where one of a block is none
+ * (NaN), plain C makes the block, so that here nothing has to be known about what NaN become.
+ */
 #include "quant/kernels.h"
+
+#include "tensor/cast_kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#include <immintrin.h>
+#include <string.h>
+
+#define WITH_AVX2 __attribute__((target("avx2,f16c")))
+#define INLINE WITH_AVX2 static inline __attribute__((always_inline))
+
+/* How numbers are made. Where a field is known when a kernel is compiled, its branches are not there. */
+struct way {
+	enum ckpt_dtype item, difference, product, to;
+	bool has_zeros, has_factor;
+};
+
+INLINE __m256i round_bits_to_bfloat16(__m256 v)
+{
+	__m256i bits = _mm256_castps_si256(v),
+		odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+
+	return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+}
+
+INLINE __m256 round8(enum ckpt_dtype dtype, __m256 v)
+{
+	if (dtype == CKPT_DTYPE_FLOAT16)
+		return _mm256_cvtph_ps(
+			_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+	if (dtype == CKPT_DTYPE_BFLOAT16) { /* adding may carry NaN on to numbers: they stay NaN */
+		__m256i bits = _mm256_and_si256(round_bits_to_bfloat16(v),
+						_mm256_set1_epi32((int)0xFFFF0000));
+
+		return _mm256_or_ps(_mm256_castsi256_ps(bits), _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+	}
+	return v;
+}
+
+/* What eight codes are by themselves. IN: 8 bytes in the lower half. */
+INLINE __m256 values8(const struct ckpt_quant_math *m, enum ckpt_dtype item, __m128i in)
+{
+	__m128i wide;
+
+	switch (item) {
+	case CKPT_DTYPE_UINT8: return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(in));
+	case CKPT_DTYPE_INT8: return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(in));
+	case CKPT_DTYPE_FLOAT8_E5M2: /* the upper byte of a float16 */
+		return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(in), 8));
+	case CKPT_DTYPE_FLOAT8_E4M3FN: /* of which it has all bits but one of the exponent */
+		wide = _mm_cvtepi8_epi16(in);
+		wide = _mm_or_si128(_mm_and_si128(wide, _mm_set1_epi16((short)0x8000)),
+				    _mm_and_si128(_mm_slli_epi16(wide, 7), _mm_set1_epi16(0x3F80)));
+		return _mm256_mul_ps(_mm256_cvtph_ps(wide), _mm256_set1_ps(256));
+	default: return _mm256_i32gather_ps(m->values, _mm256_cvtepu8_epi32(in), 4);
+	}
+}
+
+/* Of what values8() makes numbers of, although they are none. */
+INLINE bool has_hidden_nan(enum ckpt_dtype item, __m128i in)
+{
+	const __m128i most = _mm_set1_epi8(0x7F);
+
+	return item == CKPT_DTYPE_FLOAT8_E4M3FN &&
+	       _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_and_si128(in, most), most));
+}
+
+INLINE __m256 finish8(const struct ckpt_quant_math *m, struct way w, __m256 v, __m256 scale,
+		      __m256 zero)
+{
+	if (w.has_zeros)
+		v = _mm256_sub_ps(v, zero);
+	v = _mm256_mul_ps(round8(w.difference, v), scale);
+	if (w.has_factor)
+		v = _mm256_mul_ps(round8(w.product, v), _mm256_set1_ps(m->factor));
+	return w.product == w.to ? v : round8(w.product, v); /* else the last step rounds */
+}
+
+INLINE bool has_nan(__m256 low, __m256 high)
+{
+	return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(low, low, _CMP_UNORD_Q),
+					       _mm256_cmp_ps(high, high, _CMP_UNORD_Q)));
+}
+
+/* 16 numbers of 16 bits. */
+INLINE __m256i narrow16(enum ckpt_dtype to, __m256 low, __m256 high)
+{
+	const int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
+	if (to == CKPT_DTYPE_FLOAT16)
+		return _mm256_set_m128i(_mm256_cvtps_ph(high, mode), _mm256_cvtps_ph(low, mode));
+	return _mm256_permute4x64_epi64(
+		_mm256_packus_epi32(_mm256_srli_epi32(round_bits_to_bfloat16(low), 16),
+				    _mm256_srli_epi32(round_bits_to_bfloat16(high), 16)),
+		0xD8);
+}
+
+INLINE void store16(enum ckpt_dtype to, __m256 low, __m256 high, void *out)
+{
+	if (to == CKPT_DTYPE_FLOAT32) {
+		_mm256_storeu_ps(out, low);
+		_mm256_storeu_ps((float *)out + 8, high);
+	} else {
+		_mm256_storeu_si256(out, narrow16(to, low, high));
+	}
+}
+
+/* ---- codes of a byte ---- */
+
+/* 16 numbers; false: one is none, and nothing is stored. */
+INLINE bool bytes16(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
+		    __m256 scale_low, __m256 scale_high, __m256 zero_low, __m256 zero_high,
+		    void *out)
+{
+	__m128i in = _mm_loadu_si128((const __m128i *)(const void *)codes);
+	__m256 low, high;
+
+	if (has_hidden_nan(w.item, in))
+		return false;
+	low = finish8(m, w, values8(m, w.item, in), scale_low, zero_low);
+	high = finish8(m, w, values8(m, w.item, _mm_srli_si128(in, 8)), scale_high, zero_high);
+	if (has_nan(low, high))
+		return false;
+	store16(w.to, low, high, out);
+	return true;
+}
+
+/* Less than 16 numbers of one group. */
+WITH_AVX2 static void few_bytes(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
+				size_t count, const float *scale, const float *zero, uint8_t *out)
+{
+	__m256 s = _mm256_set1_ps(*scale), z = _mm256_set1_ps(zero ? *zero : 0);
+	uint8_t in[16] = { 0 }, made[64];
+
+	memcpy(in, codes, count);
+	if (bytes16(m, w, in, s, s, z, z, made))
+		memcpy(out, made, count * ckpt_dtype_size(m->to));
+	else
+		ckpt_quant_plain.bytes(m, codes, count, count, scale, zero, out);
+}
+
+INLINE void bytes_of_groups(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
+			    size_t count, size_t group, const float *scales, const float *zeros,
+			    uint8_t *out)
+{
+	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2;
+
+	for (size_t at = 0; at < count; scales++) {
+		size_t n = count - at < group ? count - at : group, i = 0;
+		__m256 s = _mm256_set1_ps(*scales), z = _mm256_set1_ps(w.has_zeros ? *zeros : 0);
+
+		for (; i + 16 <= n; i += 16)
+			if (!bytes16(m, w, codes + at + i, s, s, z, z, out + (at + i) * size))
+				ckpt_quant_plain.bytes(m, codes + at + i, 16, 16, scales, zeros,
+						       out + (at + i) * size);
+		if (i < n)
+			few_bytes(m, w, codes + at + i, n - i, scales, zeros,
+				  out + (at + i) * size);
+		zeros += w.has_zeros;
+		at += n;
+	}
+}
+
+/* Each number has a scale of its own. */
+INLINE void bytes_each(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
+		       size_t count, const float *scales, const float *zeros, uint8_t *out)
+{
+	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2, i = 0;
+	__m256 none = _mm256_setzero_ps();
+
+	for (; i + 16 <= count; i += 16)
+		if (!bytes16(m, w, codes + i, _mm256_loadu_ps(scales + i),
+			     _mm256_loadu_ps(scales + i + 8),
+			     w.has_zeros ? _mm256_loadu_ps(zeros + i) : none,
+			     w.has_zeros ? _mm256_loadu_ps(zeros + i + 8) : none, out + i * size))
+			ckpt_quant_plain.bytes(m, codes + i, 16, 1, scales + i,
+					       w.has_zeros ? zeros + i : NULL, out + i * size);
+	ckpt_quant_plain.bytes(m, codes + i, count - i, 1, scales + i,
+			       w.has_zeros ? zeros + i : NULL, out + i * size);
+}
+
+INLINE void bytes_by(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
+		     size_t count, size_t group, const float *scales, const float *zeros, void *out)
+{
+	if (group == 1)
+		bytes_each(m, w, codes, count, scales, zeros, out);
+	else
+		bytes_of_groups(m, w, codes, count, group, scales, zeros, out);
+}
+
+static struct way way_of(const struct ckpt_quant_math *m, const float *zeros)
+{
+	return (struct way){ m->item, m->difference, m->product,
+			     m->to,   zeros != NULL, m->factor != 0 };
+}
+
+/* What is most often wanted has its own code. */
+WITH_AVX2 static void bytes(const struct ckpt_quant_math *m, const uint8_t *codes, size_t count,
+			    size_t group, const float *scales, const float *zeros, void *out)
+{
+	struct way w = way_of(m, zeros);
+	const enum ckpt_dtype f32 = CKPT_DTYPE_FLOAT32, bf16 = CKPT_DTYPE_BFLOAT16;
+
+	if (w.item == CKPT_DTYPE_FLOAT8_E4M3FN && w.difference == f32 && w.product == f32 &&
+	    w.to == bf16 && !zeros && !w.has_factor) {
+		w = (struct way){ CKPT_DTYPE_FLOAT8_E4M3FN, f32, f32, bf16, false, false };
+		bytes_by(m, w, codes, count, group, scales, zeros, out);
+		return;
+	}
+	switch (w.item) {
+	case CKPT_DTYPE_FLOAT8_E4M3FN:
+		w.item = CKPT_DTYPE_FLOAT8_E4M3FN;
+		bytes_by(m, w, codes, count, group, scales, zeros, out);
+		break;
+	case CKPT_DTYPE_UINT8:
+		w.item = CKPT_DTYPE_UINT8;
+		bytes_by(m, w, codes, count, group, scales, zeros, out);
+		break;
+	default: bytes_by(m, w, codes, count, group, scales, zeros, out);
+	}
+}
+
+/* ---- codes of 4 bits ---- */
+
+/* The numbers of 16 codes: as float32; as those of 16 bits, their lower and their upper bytes. */
+struct table {
+	__m256 low, high;
+	__m128i lower, upper;
+};
+
+/* False: one is none. */
+INLINE bool make_table(const struct ckpt_quant_math *m, struct way w, float scale, float zero,
+		       struct table *t)
+{
+	__m256 s = _mm256_set1_ps(scale), z = _mm256_set1_ps(zero);
+	__m256i narrow, lower, upper;
+
+	t->lower = t->upper = _mm_setzero_si128();
+	t->low = finish8(m, w, _mm256_loadu_ps(m->values), s, z);
+	t->high = finish8(m, w, _mm256_loadu_ps(m->values + 8), s, z);
+	if (has_nan(t->low, t->high))
+		return false;
+	if (w.to == CKPT_DTYPE_FLOAT32)
+		return true;
+	narrow = narrow16(w.to, t->low, t->high);
+	lower = _mm256_and_si256(narrow, _mm256_set1_epi16(0xFF));
+	upper = _mm256_srli_epi16(narrow, 8);
+	t->lower =
+		_mm_packus_epi16(_mm256_castsi256_si128(lower), _mm256_extracti128_si256(lower, 1));
+	t->upper =
+		_mm_packus_epi16(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+	return true;
+}
+
+INLINE __m256 look_up8(const struct table *t, __m128i codes)
+{
+	__m256i i = _mm256_cvtepu8_epi32(codes);
+
+	return _mm256_blendv_ps(_mm256_permutevar8x32_ps(t->low, i),
+				_mm256_permutevar8x32_ps(t->high, i),
+				_mm256_castsi256_ps(_mm256_slli_epi32(i, 28)));
+}
+
+/* 16 numbers of the codes of a byte each in CODES. */
+INLINE void look_up16(struct way w, const struct table *t, __m128i codes, uint8_t *out)
+{
+	__m128i lower, upper;
+
+	if (w.to == CKPT_DTYPE_FLOAT32) {
+		_mm256_storeu_ps((float *)(void *)out, look_up8(t, codes));
+		_mm256_storeu_ps((float *)(void *)(out + 32),
+				 look_up8(t, _mm_srli_si128(codes, 8)));
+		return;
+	}
+	lower = _mm_shuffle_epi8(t->lower, codes);
+	upper = _mm_shuffle_epi8(t->upper, codes);
+	_mm_storeu_si128((__m128i *)(void *)out, _mm_unpacklo_epi8(lower, upper));
+	_mm_storeu_si128((__m128i *)(void *)(out + 16), _mm_unpackhi_epi8(lower, upper));
+}
+
+INLINE __m128i load8(const uint8_t *bytes)
+{
+	return _mm_loadl_epi64((const __m128i *)(const void *)bytes);
+}
+
+/* The 16 codes of 8 bytes. */
+INLINE __m128i split8(bool upper_first, __m128i bytes)
+{
+	const __m128i mask = _mm_set1_epi8(15);
+	__m128i lower = _mm_and_si128(bytes, mask),
+		upper = _mm_and_si128(_mm_srli_epi16(bytes, 4), mask);
+
+	return upper_first ? _mm_unpacklo_epi8(upper, lower) : _mm_unpacklo_epi8(lower, upper);
+}
+
+/* Less than 16 numbers. */
+INLINE void look_up_few(struct way w, const struct table *t, bool upper_first, const uint8_t *codes,
+			size_t count, uint8_t *out)
+{
+	uint8_t in[8] = { 0 }, made[64];
+
+	memcpy(in, codes, (count + 1) / 2);
+	look_up16(w, t, split8(upper_first, load8(in)), made);
+	memcpy(out, made, count * (w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2));
+}
+
+/* GROUP is even, or COUNT of them. */
+INLINE void nibbles_by(const struct ckpt_quant_math *m, struct way w, bool upper_first,
+		       const uint8_t *codes, size_t count, size_t group, const float *scales,
+		       const float *zeros, uint8_t *out)
+{
+	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2;
+	struct table t;
+
+	for (size_t at = 0; at < count; scales++) {
+		size_t n = count - at < group ? count - at : group, i = 0;
+		const uint8_t *in = codes + at / 2;
+		uint8_t *to = out + at * size;
+
+		if (!make_table(m, w, *scales, w.has_zeros ? *zeros : 0, &t)) {
+			ckpt_quant_plain.nibbles(m, upper_first, in, n, n, scales, zeros, to);
+			i = n;
+		}
+		for (; i + 16 <= n; i += 16)
+			look_up16(w, &t, split8(upper_first, load8(in + i / 2)), to + i * size);
+		if (i < n)
+			look_up_few(w, &t, upper_first, in + i / 2, n - i, to + i * size);
+		zeros += w.has_zeros;
+		at += n;
+	}
+}
+
+WITH_AVX2 static void nibbles(const struct ckpt_quant_math *m, bool upper_first,
+			      const uint8_t *codes, size_t count, size_t group, const float *scales,
+			      const float *zeros, void *out)
+{
+	struct way w = way_of(m, zeros);
+	const enum ckpt_dtype f32 = CKPT_DTYPE_FLOAT32, bf16 = CKPT_DTYPE_BFLOAT16;
+
+	if (group % 2 && group < count)
+		ckpt_quant_plain.nibbles(m, upper_first, codes, count, group, scales, zeros, out);
+	else if (w.difference == f32 && (w.product == f32 || w.product == bf16) && w.to == bf16 &&
+		 !w.has_factor && !zeros && !upper_first)
+		nibbles_by(m, (struct way){ w.item, f32, bf16, bf16, false, false }, false, codes,
+			   count, group, scales, zeros, out);
+	else
+		nibbles_by(m, w, upper_first, codes, count, group, scales, zeros, out);
+}
+
+/* ---- transposes ---- */
+
+/* Eight rows of eight numbers of 16 bits. */
+INLINE void transpose16(const uint16_t *in, size_t stride, uint16_t *out, size_t out_stride)
+{
+	__m128i a[8], b[8];
+
+	for (size_t i = 0; i < 8; i++)
+		a[i] = _mm_loadu_si128((const __m128i *)(const void *)(in + i * stride));
+	for (size_t i = 0; i < 4; i++) {
+		b[2 * i] = _mm_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+		b[2 * i + 1] = _mm_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+	}
+	for (size_t i = 0; i < 2; i++)
+		for (size_t k = 0; k < 2; k++) {
+			a[4 * i + 2 * k] = _mm_unpacklo_epi32(b[4 * i + k], b[4 * i + k + 2]);
+			a[4 * i + 2 * k + 1] = _mm_unpackhi_epi32(b[4 * i + k], b[4 * i + k + 2]);
+		}
+	for (size_t i = 0; i < 4; i++) {
+		_mm_storeu_si128((__m128i *)(void *)(out + 2 * i * out_stride),
+				 _mm_unpacklo_epi64(a[i], a[i + 4]));
+		_mm_storeu_si128((__m128i *)(void *)(out + (2 * i + 1) * out_stride),
+				 _mm_unpackhi_epi64(a[i], a[i + 4]));
+	}
+}
+
+/* Four rows of four numbers of 32 bits. */
+INLINE void transpose32(const uint32_t *in, size_t stride, uint32_t *out, size_t out_stride)
+{
+	__m128 row[4];
+
+	for (size_t i = 0; i < 4; i++)
+		row[i] = _mm_loadu_ps((const float *)(const void *)(in + i * stride));
+	_MM_TRANSPOSE4_PS(row[0], row[1], row[2], row[3]);
+	for (size_t i = 0; i < 4; i++)
+		_mm_storeu_ps((float *)(void *)(out + i * out_stride), row[i]);
+}
+
+WITH_AVX2 static void transpose(uint32_t size, const void *in, size_t rows, size_t cols,
+				size_t stride, void *out, size_t out_stride)
+{
+	size_t step = size == 2 ? 8 : 4, whole_rows = rows / step * step,
+	       whole_cols = cols / step * step;
+	const uint8_t *from = in;
+	uint8_t *to = out;
+
+	for (size_t col = 0; col < whole_cols; col += step)
+		for (size_t row = 0; row < whole_rows; row += step) {
+			const void *block = from + (row * stride + col) * size;
+			void *turned = to + (col * out_stride + row) * size;
+
+			if (size == 2)
+				transpose16(block, stride, turned, out_stride);
+			else
+				transpose32(block, stride, turned, out_stride);
+		}
+	ckpt_quant_plain.transpose(size, from + whole_rows * stride * size, rows - whole_rows, cols,
+				   stride, to + whole_rows * size, out_stride);
+	ckpt_quant_plain.transpose(size, from + whole_cols * size, whole_rows, cols - whole_cols,
+				   stride, to + whole_cols * out_stride * size, out_stride);
+}
+
+static const struct ckpt_quant_kernels avx2 = { bytes, nibbles, transpose };
+
+const struct ckpt_quant_kernels *ckpt_quant_best(void)
+{
+	return ckpt_cast_best() == &ckpt_cast_plain ? &ckpt_quant_plain
+						    : &avx2; /* it needs the same */
+}
+
+#else
 
 const struct ckpt_quant_kernels *ckpt_quant_best(void)
 {
 	return &ckpt_quant_plain;
 }
+
+#endif
