@@ -6,7 +6,7 @@
 
 static struct edit_settings s;
 static struct str_list only, except;
-static bool to_integer, all;
+static bool to_integer, all, dequantize;
 static uint64_t left; /* tensors that the last step would have cast with --all */
 
 struct str_list cast_only;
@@ -20,6 +20,9 @@ static const struct opt opts[] = {
 	OPT_FLAG("to-integer", 0, &to_integer,
 		 "allow a cast to integers, which cuts fractions off"),
 	CHECK_OVERFLOW_OPT,
+	OPT_FLAG("dequantize", 0, &dequantize,
+		 "write the plain weights that quantized ones stand for: bf16, f16 or f32"),
+	QUANT_AS_OPT,
 	OPT_FLAG("if-present", 0, &s.if_present,
 		 "succeed if there is nothing to cast: write OUT unchanged"),
 	EDIT_OPTS(s),
@@ -50,11 +53,18 @@ const struct command cmd_cast = {
 		"for fp8 becomes the largest fp8 number, as in torch 2.14; torch 2.6 makes it NaN.\n"
 		"If numbers become infinite or 0, a note says how many, and where the first is.\n"
 		"--check-overflow refuses that; with -n it reads all numbers and writes nothing.\n"
-		"Short names for DTYPE are bf16, fp16, fp32, fp64 and fp8 (float8_e4m3fn).\n",
+		"Short names for DTYPE are bf16, fp16, fp32, fp64 and fp8 (float8_e4m3fn).\n"
+		"\n"
+		"--dequantize takes quantized weights instead: FP8, MXFP4, NVFP4, INT8 and INT4 of\n"
+		"compressed-tensors, ModelOpt and gpt-oss, GPTQ, AWQ, bitsandbytes. config.json beside\n"
+		"IN says which; names, dtypes and shapes have to prove it. Scales are used up, a\n"
+		"weight gets its plain name and shape, and all other tensors stay as they are. The\n"
+		"numbers are, bit for bit, those of the package that made the format.\n",
 	.examples = "  ckpt cast bf16 in.pt out.pt\n"
 		    "  ckpt cast bf16 --except '*.norm.*' trainer.pt small.pt\n"
 		    "  ckpt cast bf16 --all trainer.pt small.pt\n"
-		    "  ckpt cast fp16 --check-overflow in.pt out.pt\n",
+		    "  ckpt cast fp16 --check-overflow in.pt out.pt\n"
+		    "  ckpt cast --dequantize bf16 DeepSeek-V3/ DeepSeek-V3-bf16/\n",
 	.opts = opts,
 	.least = 3,
 	.most = 3,
@@ -138,6 +148,12 @@ static int run_cast(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	step.args = (struct str_list){ (const char **)&argv[first], 1 };
+	if (quant_as && !dequantize)
+		return wrong_usage(&cmd_cast, "cast: --as says how weights are quantized, which only --dequantize asks");
+	if (dequantize && (only.count || except.count || all || to_integer || check_overflow))
+		return wrong_usage(&cmd_cast, "cast: --dequantize takes all quantized weights, and nothing else");
+	if (dequantize)
+		step.kind = &kind_dequantize;
 	options.only = only.items;
 	options.only_count = only.count;
 	options.except = except.items;

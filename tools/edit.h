@@ -34,6 +34,14 @@ extern bool check_overflow;
 /* What each --cast of a chain takes; empty: weights. */
 extern struct str_list cast_only;
 
+/* How weights are quantized, whatever config.json says; NULL: as it says. */
+extern const char *quant_as;
+
+#define QUANT_FORMATS "fp8, compressed-tensors, modelopt, mxfp4, gptq, gptq_v2, awq, bitsandbytes"
+#define QUANT_AS_OPT \
+	OPT_STR("as", 0, &quant_as, "FORMAT", \
+		"how weights are quantized, whatever config.json says, of\n" QUANT_FORMATS)
+
 #define IGNORE_DAMAGE_OPT \
 	OPT_FLAG("ignore-damage", 0, &ignore_damage, \
 		 "write even bytes that fail their checksum; list them and exit with 1")
@@ -87,6 +95,8 @@ extern struct str_list cast_only;
 	OPT_STEP("cast", &(chain), "DTYPE", "cast weights to DTYPE, as 'ckpt cast' does"), \
 	OPT_STEP("cast-all", &(chain), "DTYPE", \
 		 "cast all floating tensors to DTYPE, as 'ckpt cast --all' does"), \
+	OPT_STEP("dequantize", &(chain), "DTYPE", \
+		 "make quantized weights plain, as 'ckpt cast --dequantize' does"), \
 	OPT_LIST("cast-only", 0, &cast_only, "PATTERN", \
 		 "let every --cast take only tensors whose name matches; may be repeated"), \
 	OPT_STEP("set", &(chain), "NAME=VALUE", \
@@ -128,7 +138,7 @@ struct edit_kind {
 
 extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_prefix,
 	kind_strip_wrappers, kind_add_prefix, kind_rename, kind_rename_map, kind_remap, kind_remap_all, kind_extract, kind_cast,
-	kind_cast_all, kind_compact, kind_sanitize, kind_set, kind_set_json, kind_keep, kind_drop;
+	kind_cast_all, kind_dequantize, kind_compact, kind_sanitize, kind_set, kind_set_json, kind_keep, kind_drop;
 
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
 

@@ -15,7 +15,7 @@ bool edit_changed(const struct ckpt_edit_report *r)
 {
 	return r->renamed || r->names_renamed || r->storages_moved || r->devices_moved ||
 	       r->entries_dropped || r->extracted || r->tensors_cast || r->tensors_compacted ||
-	       r->tensors_averaged || r->change_count || r->protocol_changed;
+	       r->tensors_averaged || r->tensors_dequantized || r->change_count || r->protocol_changed;
 }
 
 static const char *one_or_more(uint64_t count, const char *one, const char *more)
@@ -93,6 +93,12 @@ static void print_changes(const struct ckpt_edit_report *r)
 	if (r->extracted && r->tensors_dropped)
 		printf("%" PRIu64 " %s left behind, ", r->tensors_dropped,
 		       one_or_more(r->tensors_dropped, "tensor", "tensors"));
+	if (r->tensors_dequantized)
+		printf("%" PRIu64 " %s dequantized, ", r->tensors_dequantized,
+		       one_or_more(r->tensors_dequantized, "weight", "weights"));
+	if (r->scales_dropped)
+		printf("%" PRIu64 " %s of activations left out, ", r->scales_dropped,
+		       one_or_more(r->scales_dropped, "scale", "scales"));
 	if (r->tensors_cast)
 		printf("%" PRIu64 " %s cast, %s became %s, ", r->tensors_cast,
 		       one_or_more(r->tensors_cast, "tensor", "tensors"),

@@ -12,7 +12,7 @@ static const struct edit_kind *const kinds[] = {
 	&kind_add_prefix,   &kind_rename,     &kind_rename_map,	  &kind_remap,
 	&kind_remap_all,
 	&kind_extract,	    &kind_keep,	      &kind_drop,	  &kind_cast,
-	&kind_cast_all,	&kind_compact,	    &kind_sanitize,	  &kind_set,
+	&kind_cast_all,	&kind_dequantize, &kind_compact,	    &kind_sanitize,	  &kind_set,
 	&kind_set_json,
 };
 

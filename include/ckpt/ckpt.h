@@ -59,6 +59,7 @@
 #include <ckpt/model.h>
 #include <ckpt/node.h>
 #include <ckpt/parts.h>
+#include <ckpt/quant.h>
 #include <ckpt/read.h>
 #include <ckpt/repair.h>
 #include <ckpt/save.h>

@@ -67,6 +67,7 @@ struct ckpt_edit_report {
 	const char *const *unused;
 	size_t unused_count;
 	uint64_t optimizer_averaged; /* of TENSORS_AVERAGED, those of an optimizer */
+	uint64_t tensors_dequantized, scales_dropped; /* the latter are for activations */
 };
 #define CKPT_EDIT_REPORT_INIT \
 	{ \

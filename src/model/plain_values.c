@@ -97,7 +97,7 @@ static int add_storage(struct ckpt_model *model, enum ckpt_dtype dtype, const vo
 	return 0;
 }
 
-/* ('storage', torch.FloatStorage, key, 'cpu', numel) */
+/* ('storage', torch.FloatStorage, key, location, numel) */
 static const struct ckpt_value *new_persid(struct ckpt_model *model, uint32_t storage)
 {
 	const struct ckpt_storage *s = &model->storages[storage];
@@ -107,8 +107,8 @@ static const struct ckpt_value *new_persid(struct ckpt_model *model, uint32_t st
 		ckpt_plain_global(model, *cls ? "torch" : "torch.storage",
 				  *cls ? cls : "UntypedStorage"),
 		ckpt_model_new_str(model, s->key, strlen(s->key)),
-		ckpt_model_new_str(model, "cpu", 3),
-		ckpt_plain_int(model, (int64_t)s->numel),
+		ckpt_model_new_str(model, s->location, strlen(s->location)),
+		ckpt_plain_int(model, (int64_t)(*cls ? s->numel : s->nbytes)),
 	};
 	struct ckpt_value *v = ckpt_model_new_value(model, CKPT_PERSID);
 
@@ -154,6 +154,35 @@ struct ckpt_value *ckpt_plain_tensor(struct ckpt_model *model, enum ckpt_dtype d
 	items[3] = new_ints(model, stride, ndim);
 	items[4] = &ckpt_value_false;
 	return ckpt_plain_call(model, "torch._utils", "_rebuild_tensor_v2", items, 5);
+}
+
+int ckpt_plain_replace_tensor(struct ckpt_model *to, const struct ckpt_tensor *t,
+			      const uint64_t *shape, uint32_t ndim, uint32_t storage, struct ckpt_error *err)
+{
+	enum ckpt_dtype dtype = to->storages[storage].dtype;
+	bool typed = *ckpt_dtype_storage_class(dtype);
+	uint64_t stride[CKPT_MOST_DIMS], step = 1;
+	const struct ckpt_value *items[7];
+	struct ckpt_value *made, *v = ckpt_arena_calloc(to->arena, 1, sizeof(*v));
+
+	for (uint32_t i = ndim; i-- > 0; step *= shape[i] ? shape[i] : 1)
+		stride[i] = step;
+	items[0] = new_persid(to, storage);
+	items[1] = ckpt_plain_int(to, 0);
+	items[2] = new_ints(to, shape, ndim);
+	items[3] = new_ints(to, stride, ndim);
+	items[4] = t->requires_grad ? &ckpt_value_true : &ckpt_value_false;
+	items[5] = ckpt_plain_call(to, "collections", "OrderedDict", NULL, 0);
+	items[6] = typed ? NULL : ckpt_plain_global(to, "torch", ckpt_dtype_name(dtype));
+	made = ckpt_plain_call(to, "torch._utils",
+			       typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3", items,
+			       typed ? 6 : 7);
+	if (!v || !made)
+		return ckpt_fail_nomem(err);
+	*v = *t->value; /* the identity of what it stands for */
+	v->kind = CKPT_CALL;
+	v->u.call = made->u.call;
+	return ckpt_model_replace(to, v, err);
 }
 
 /* ---- what others mean ---- */

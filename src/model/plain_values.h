@@ -28,6 +28,13 @@ struct ckpt_value *ckpt_plain_tensor(struct ckpt_model *model, enum ckpt_dtype d
 				     const void *bytes, uint64_t len, struct ckpt_error *err);
 
 /*
+ * Let a contiguous tensor of SHAPE over such a storage stand for T's value; the rest is as T says.
+ */
+int ckpt_plain_replace_tensor(struct ckpt_model *to, const struct ckpt_tensor *t,
+			      const uint64_t *shape, uint32_t ndim, uint32_t storage,
+			      struct ckpt_error *err);
+
+/*
  * The bytes of a bytes object, also of one that protocol 2 wrote as a call; false if it is none.
  * *OUT lives as long as the model.
  */

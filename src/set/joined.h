@@ -56,11 +56,6 @@ int ckpt_joined_bytes(const struct ckpt_joined *joined, const uint64_t *shape,
 int ckpt_joined_store(struct ckpt_model *to, enum ckpt_dtype dtype, const char *location,
 		      const struct ckpt_recipe *made, uint32_t *storage, struct ckpt_error *err);
 
-/*
- * Let a contiguous tensor of SHAPE over such a storage stand for T's value; the rest is as T says.
- */
-int ckpt_joined_replace(struct ckpt_model *to, const struct ckpt_tensor *t, const uint64_t *shape,
-			uint32_t ndim, uint32_t storage, struct ckpt_error *err);
 
 /* The DTensorSpec of a DTensor, which a rank saved as it is. NULL: it has none. */
 const struct ckpt_value *ckpt_joined_spec(const struct ckpt_model *model,

@@ -15,6 +15,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "format/torch_zip.h"
+#include "model/plain_values.h"
 #include "model/state_dict.h"
 #include "set/joined.h"
 #include "set/mesh.h"
@@ -275,7 +276,7 @@ static int make_whole(struct rank_joiner *j, const struct ckpt_joined *joined,
 		return fail_tensor(j, t, NULL, rc);
 	rc = ckpt_joined_store(j->to, t->dtype, location_of(j, t), &made, &storage, j->err);
 	if (rc == 0)
-		rc = ckpt_joined_replace(j->to, t, t->shape, t->ndim, storage, j->err);
+		rc = ckpt_plain_replace_tensor(j->to, t, t->shape, t->ndim, storage, j->err);
 	return rc;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "set/fields.h"
+#include "model/plain_values.h"
 #include "set/joined.h"
 #include "set/mesh.h"
 
@@ -314,7 +315,7 @@ static int end_join(struct ckpt_tc_joiner *j, const struct described *d, struct 
 	if (rc == 0) {
 		rc = make_storage(j, joined, d, &storage);
 		if (rc == 0)
-			rc = ckpt_joined_replace(j->tree->to, &d->first, whole->shape, whole->ndim,
+			rc = ckpt_plain_replace_tensor(j->tree->to, &d->first, whole->shape, whole->ndim,
 						 storage, j->err);
 		if (rc < 0)
 			ckpt_tc_fail_node(j, d->node, CKPT_TC_NONE, rc);

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compressed-tensors 0.9 to 0.20. Sources: quantization/lifecycle/initialize.py, for the shapes of scales;
+ * lifecycle/forward_helpers.py, _dequantize(), for the arithmetic, which is that of the dtype of the
+ * scales; compressors/pack_quantized, nvfp4, mxfp4.
+ *
+ * What must stay true: num_bits, type and symmetric of the configuration, where there is one, agree with
+ * the tensors; the number of words in a row tells the two ways of packing apart, or they are the same.
+ */
+#include "quant/fill.h"
+
+#include "tensor/shape.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct settings {
+	const json_t *weights; /* NULL: the configuration says nothing of this module */
+	int64_t bits, group_size;
+	bool is_float;
+};
+
+static int read_settings(struct ckpt_quant_group *g, struct settings *out, struct ckpt_error *err)
+{
+	char *module = strndup(g->base, g->base_len);
+	const char *format, *type;
+	int rc = module ? ckpt_quant_config_weights(&g->quant->config, module, &out->weights, &format, err)
+			: ckpt_fail_nomem(err);
+
+	free(module);
+	if (rc < 0)
+		return ckpt_error_at(err, rc, g->quant->config.path, NULL, CKPT_NO_OFFSET);
+	type = ckpt_quant_config_text(out->weights, "type");
+	out->is_float = type && !strcmp(type, "float");
+	out->bits = ckpt_quant_config_int(out->weights, "num_bits", 0);
+	out->group_size = ckpt_quant_config_int(out->weights, "group_size", 0);
+	return 0;
+}
+
+/* The configuration says BITS and whether numbers are FLOAT, if it says anything. */
+static int check_settings(const struct ckpt_quant_group *g, const struct settings *s, int64_t bits, bool is_float,
+			  struct ckpt_error *err)
+{
+	if (!s->weights || (s->bits == bits && s->is_float == is_float))
+		return 0;
+	return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says %s of %" PRId64 " bits",
+				 s->is_float ? "floats" : "integers", s->bits);
+}
+
+static int check_symmetric(const struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
+{
+	bool symmetric = ckpt_quant_config_true(s->weights, "symmetric", true),
+	     has = g->parts[CKPT_QUANT_ZEROS].entry;
+
+	if (!s->weights || !symmetric == has)
+		return 0;
+	return ckpt_quant_misfit(g, has ? CKPT_QUANT_ZEROS : CKPT_QUANT_SCALES, err,
+				 "the configuration says that there are %szero points", symmetric ? "no " : "");
+}
+
+static int none_of(const struct ckpt_quant_group *g, enum ckpt_quant_role role, const char *why, struct ckpt_error *err)
+{
+	return g->parts[role].entry ? ckpt_quant_misfit(g, role, err, "%s", why) : 0;
+}
+
+/* Scales for all, for rows, for groups of columns, or for blocks. */
+static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const json_t *block = json_object_get(s->weights, "block_structure");
+	struct ckpt_quant_weight *w = &g->weight;
+	uint64_t groups = t->ndim ? t->shape[t->ndim - 1] : 0, size = (uint64_t)(s->group_size > 0 ? s->group_size : 0);
+	long long rows = 0, cols = 0;
+
+	if (json_is_string(block) && sscanf(json_string_value(block), "%lldx%lld", &rows, &cols) != 2)
+		rows = 0;
+	if (json_array_size(block) == 2) {
+		rows = json_integer_value(json_array_get(block, 0));
+		cols = json_integer_value(json_array_get(block, 1));
+	}
+	if (block && !json_is_null(block)) {
+		if (rows <= 0 || cols <= 0)
+			return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "block_structure is no pair of sizes");
+		return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
+	}
+	if (!size && ckpt_fill_is_single(g, CKPT_QUANT_SCALES) && (s->weights || w->rows != 1))
+		return ckpt_fill_single(g, err);
+	if (!size && ckpt_fill_is_by_row(g))
+		return ckpt_fill_by_row(g, err);
+	if (!size && !s->weights && groups > 1 && w->cols % groups == 0) /* by the shapes alone */
+		size = w->cols / groups;
+	if (!size)
+		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted one number, or one for each of %" PRIu64 " rows", w->rows);
+	return ckpt_fill_blocks(g, 1, size, err);
+}
+
+static int fill_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_QUANT_ZEROS), *s = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+
+	if (!z)
+		return 0;
+	if (z->ndim != s->ndim || memcmp(z->shape, s->shape, z->ndim * sizeof(*z->shape)) != 0)
+		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted the shape of the scales");
+	if (z->dtype != CKPT_DTYPE_INT8 && z->dtype != CKPT_DTYPE_FLOAT8_E4M3FN)
+		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted int8");
+	g->weight.zero = CKPT_QUANT_ZERO_NUMBER;
+	g->weight.zero_dtype = z->dtype;
+	return ckpt_quant_bytes(g, CKPT_QUANT_ZEROS, &g->weight.zeros, err);
+}
+
+/* ---- float-quantized, int-quantized, naive-quantized, mxfp8-quantized: an item in each byte ---- */
+
+static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
+{
+	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS)->dtype, scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
+	bool is_float = item == CKPT_DTYPE_FLOAT8_E4M3FN;
+	int rc;
+
+	if (!is_float && item != CKPT_DTYPE_INT8)
+		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted float8_e4m3fn or int8, as there are scales for it");
+	rc = check_settings(g, s, 8, is_float, err);
+	if (rc == 0)
+		rc = check_symmetric(g, s, err);
+	if (rc == 0)
+		rc = none_of(g, CKPT_QUANT_GLOBAL, "of use only beside a weight of FP4", err);
+	if (rc == 0)
+		rc = none_of(g, CKPT_QUANT_SHAPE, "of use only beside packed weights", err);
+	if (rc == 0)
+		rc = none_of(g, CKPT_QUANT_GROUPS, "of use only beside packed weights", err);
+	g->weight.code = CKPT_QUANT_NUMBER;
+	g->weight.item = item;
+	g->weight.bits = 8;
+	if (rc == 0)
+		rc = ckpt_fill_items(g, 1, err);
+	if (rc < 0)
+		return rc;
+	if (scale == CKPT_DTYPE_UINT8) {
+		if (!is_float || g->weight.cols % 32 || (s->weights && s->group_size != 32))
+			return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "scales of uint8 are for 32 numbers of float8_e4m3fn each");
+		snprintf(g->scheme, sizeof(g->scheme), "MXFP8, a power of 2 for 32 numbers");
+		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16);
+		rc = none_of(g, CKPT_QUANT_ZEROS, "MXFP8 has none", err);
+		return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 32, err);
+	}
+	if (!ckpt_fill_is_wide(scale))
+		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float32, float16 or bfloat16");
+	ckpt_fill_arithmetic(g, scale, scale, scale);
+	rc = fill_scales(g, s, err);
+	if (rc == 0)
+		rc = fill_zeros(g, err);
+	snprintf(g->scheme, sizeof(g->scheme), "%s%s", is_float ? "FP8 (e4m3)" : "INT8", g->weight.block_cols ? ", scales for groups" : g->weight.block_rows ? ", one scale for each row" : ", one scale");
+	return rc;
+}
+
+/* ---- FP4 ---- */
+
+static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
+{
+	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
+	int rc = check_settings(g, s, 4, true, err);
+
+	if (rc == 0)
+		rc = none_of(g, CKPT_QUANT_ZEROS, "FP4 has none", err);
+	if (rc == 0)
+		rc = none_of(g, CKPT_QUANT_SHAPE, "FP4 has none", err);
+	if (rc == 0)
+		rc = none_of(g, CKPT_QUANT_GROUPS, "FP4 has none", err);
+	g->weight.code = CKPT_QUANT_E2M1;
+	g->weight.item = CKPT_DTYPE_UINT8;
+	g->weight.bits = 4;
+	if (rc == 0)
+		rc = ckpt_fill_items(g, 2, err);
+	if (rc < 0)
+		return rc;
+	if (scale == CKPT_DTYPE_UINT8) {
+		if (g->weight.cols % 32 || (s->weights && s->group_size != 32))
+			return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "scales of uint8 are for 32 numbers each");
+		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16);
+		snprintf(g->scheme, sizeof(g->scheme), "MXFP4, a power of 2 for 32 numbers");
+		rc = ckpt_fill_no_global(g, err);
+		return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 32, err);
+	}
+	if (scale != CKPT_DTYPE_FLOAT8_E4M3FN || (s->weights && s->group_size != 16))
+		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float8_e4m3fn, one for 16 numbers, or uint8, one for 32");
+	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
+	g->weight.product = CKPT_DTYPE_BFLOAT16;
+	return ckpt_fill_nvfp4(g, true, err);
+}
+
+/* ---- pack-quantized: integers of 1 to 8 bits in int32 words ---- */
+
+static int read_shape(struct ckpt_quant_group *g, uint64_t out[2], struct ckpt_error *err)
+{
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_QUANT_SHAPE);
+	const uint8_t *bytes;
+	size_t len;
+	int64_t wide[2];
+	int32_t narrow[2];
+	int rc;
+
+	if (!t)
+		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "its weight_shape is missing");
+	if (t->ndim != 1 || t->shape[0] != 2 || (t->dtype != CKPT_DTYPE_INT64 && t->dtype != CKPT_DTYPE_INT32))
+		return ckpt_quant_misfit(g, CKPT_QUANT_SHAPE, err, "wanted int64 [2]");
+	rc = ckpt_quant_read(g, CKPT_QUANT_SHAPE, sizeof(wide), &bytes, &len, err);
+	if (rc < 0)
+		return rc;
+	if (t->dtype == CKPT_DTYPE_INT64) {
+		memcpy(wide, bytes, sizeof(wide));
+	} else {
+		memcpy(narrow, bytes, sizeof(narrow));
+		wide[0] = narrow[0];
+		wide[1] = narrow[1];
+	}
+	if (wide[0] <= 0 || wide[1] <= 0)
+		return ckpt_quant_misfit(g, CKPT_QUANT_SHAPE, err, "says %" PRId64 " x %" PRId64, wide[0], wide[1]);
+	out[0] = (uint64_t)wide[0];
+	out[1] = (uint64_t)wide[1];
+	return 0;
+}
+
+static uint64_t words_dense(uint64_t numbers, uint64_t bits)
+{
+	return numbers / 32 * bits + (numbers % 32 * bits + 31) / 32;
+}
+
+static uint64_t words_apart(uint64_t numbers, uint64_t bits)
+{
+	uint64_t per = 32 / bits;
+
+	return numbers / per + (numbers % per != 0);
+}
+
+/* Bits of an item: as the configuration says; else those for which the words are as many as there are, if only one does. */
+static int find_bits(struct ckpt_quant_group *g, const struct settings *s, uint64_t words, uint32_t *out, struct ckpt_error *err)
+{
+	uint64_t cols = g->shape[1];
+	uint32_t found = 0;
+
+	if (s->weights && (s->bits < 1 || s->bits > 8))
+		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says %" PRId64 " bits", s->bits);
+	for (uint32_t bits = s->weights ? (uint32_t)s->bits : 2; bits <= (s->weights ? (uint32_t)s->bits : 8); bits++)
+		if (words == words_dense(cols, bits) || words == words_apart(cols, bits)) {
+			if (found)
+				return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "can be of %u or of %u bits, and no configuration says which", found, bits);
+			found = bits;
+		}
+	if (!found)
+		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "%" PRIu64 " numbers of a row do not take %" PRIu64 " words", cols, words);
+	*out = found;
+	return 0;
+}
+
+static int fill_packed_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_QUANT_ZEROS), *s = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	struct ckpt_quant_weight *w = &g->weight;
+	uint64_t groups = s->ndim == 2 ? s->shape[1] : 1;
+
+	if (!z) {
+		w->zero = CKPT_QUANT_ZERO_FIXED;
+		w->zero_fixed = 1 << (w->bits - 1);
+		return 0;
+	}
+	if (z->dtype != CKPT_DTYPE_INT32)
+		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted int32 words");
+	if (s->ndim != 2 || z->ndim != 2 || z->shape[1] != groups ||
+	    z->shape[0] != (w->dense ? words_dense(w->rows, w->bits) : words_apart(w->rows, w->bits)))
+		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted words for %" PRIu64 " rows, [.., %" PRIu64 "]", w->rows, groups);
+	w->zero = CKPT_QUANT_ZERO_BITS;
+	w->zero_packed = CKPT_QUANT_ALONG_ROWS;
+	return ckpt_quant_bytes(g, CKPT_QUANT_ZEROS, &w->zeros, err);
+}
+
+static int fill_g_idx(struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_QUANT_GROUPS);
+
+	if (!t)
+		return 0;
+	if (t->dtype != CKPT_DTYPE_INT32 || t->ndim != 1 || t->shape[0] != g->weight.cols || !g->weight.block_cols)
+		return ckpt_quant_misfit(g, CKPT_QUANT_GROUPS, err, "wanted int32 [%" PRIu64 "], and scales for groups", g->weight.cols);
+	return ckpt_quant_bytes(g, CKPT_QUANT_GROUPS, &g->weight.group_of_col, err);
+}
+
+static bool orders_groups(const struct settings *s)
+{
+	const json_t *order = json_object_get(s->weights, "actorder");
+	const char *text = json_string_value(order);
+
+	return json_is_true(order) || (text && (!strcmp(text, "group") || !strcmp(text, "dynamic")));
+}
+
+static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
+	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
+	struct ckpt_quant_weight *w = &g->weight;
+	int rc;
+
+	if (items->ndim != 2)
+		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "packed weights have two dimensions");
+	if (!ckpt_fill_is_wide(scale))
+		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float32, float16 or bfloat16");
+	if (s->weights && s->is_float)
+		return check_settings(g, s, s->bits, false, err);
+	rc = check_symmetric(g, s, err);
+	if (rc == 0)
+		rc = ckpt_fill_no_global(g, err);
+	if (rc == 0)
+		rc = read_shape(g, g->shape, err);
+	if (rc == 0)
+		rc = find_bits(g, s, items->shape[1], &w->bits, err);
+	if (rc < 0)
+		return rc;
+	if (items->shape[0] != g->shape[0])
+		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "weight_shape says %" PRIu64 " rows", g->shape[0]);
+	g->ndim = 2;
+	if (ckpt_shape_numel(g->shape, 2) > UINT64_MAX / 8)
+		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "too large");
+	w->code = CKPT_QUANT_BITS;
+	w->item = CKPT_DTYPE_INT32;
+	w->packed = CKPT_QUANT_ALONG_COLS;
+	w->matrices = 1;
+	w->rows = g->shape[0];
+	w->cols = g->shape[1];
+	w->dense = items->shape[1] == words_dense(w->cols, w->bits);
+	ckpt_fill_arithmetic(g, scale, scale, scale);
+	snprintf(g->scheme, sizeof(g->scheme), "INT%u, packed%s", w->bits, g->parts[CKPT_QUANT_ZEROS].entry ? ", zero points" : "");
+	rc = ckpt_quant_bytes(g, CKPT_QUANT_ITEMS, &w->items, err);
+	if (rc == 0)
+		rc = fill_scales(g, s, err);
+	if (rc == 0)
+		rc = fill_packed_zeros(g, err);
+	if (rc == 0 && orders_groups(s) && !g->parts[CKPT_QUANT_GROUPS].entry)
+		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration orders groups (actorder), and weight_g_idx is missing");
+	return rc < 0 ? rc : fill_g_idx(g, err);
+}
+
+int ckpt_fill_compressed_tensors(struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS)->dtype;
+	struct settings s;
+	int rc = read_settings(g, &s, err);
+
+	if (rc < 0)
+		return rc;
+	if (strcmp(g->parts[CKPT_QUANT_ITEMS].suffix, ".weight_packed") != 0)
+		return fill_plain(g, &s, err);
+	if (item == CKPT_DTYPE_INT32)
+		return fill_packed(g, &s, err);
+	if (item == CKPT_DTYPE_UINT8)
+		return fill_fp4(g, &s, err);
+	return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted int32 words, or uint8 (pairs of FP4)");
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds and reads what says how weights are quantized: `quantization_config` (older: `compression_config`) in
+ * config.json, of which transformers reads it; else hf_quant_config.json, which ModelOpt writes; else
+ * quantize_config.json and quant_config.json of GPTQ's and AWQ's first packages, which have nothing else
+ * in them. The files come from anywhere: their length is limited, and duplicates of keys are refused,
+ * since two readers could take different ones.
+ */
+#include "quant/config.h"
+
+#include "base/paths.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+enum { MOST_TEXT = 16 << 20, MATCH_LIMIT = 100000 };
+
+void ckpt_quant_config_clear(struct ckpt_quant_config *c)
+{
+	json_decref(c->root);
+	free(c->path);
+	*c = (struct ckpt_quant_config){ 0 };
+}
+
+int64_t ckpt_quant_config_int(const json_t *object, const char *key, int64_t otherwise)
+{
+	const json_t *v = json_object_get(object, key);
+
+	return json_is_integer(v) ? json_integer_value(v) : otherwise;
+}
+
+const char *ckpt_quant_config_text(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
+bool ckpt_quant_config_true(const json_t *object, const char *key, bool otherwise)
+{
+	const json_t *v = json_object_get(object, key);
+
+	return json_is_boolean(v) ? json_is_true(v) : otherwise;
+}
+
+/* ---- which format ---- */
+
+static const struct {
+	const char *method, *format;
+} methods[] = {
+	{ "fp8", "fp8" },
+	{ "compressed-tensors", "compressed-tensors" },
+	{ "compressed_tensors", "compressed-tensors" },
+	{ "modelopt", "modelopt" },
+	{ "modelopt_fp4", "modelopt" },
+	{ "mxfp8", "fp8" },
+	{ "mxfp4", "mxfp4" },
+	{ "gptq", "gptq" },
+	{ "awq", "awq" },
+	{ "bitsandbytes", "bitsandbytes" },
+};
+
+static void set_format(struct ckpt_quant_config *c, const char *method)
+{
+	c->format = "";
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		if (!strcmp(methods[i].method, method))
+			c->format = methods[i].format;
+	ckpt_escape(c->method, sizeof(c->method), method, strlen(method));
+}
+
+/* gptqmodel: checkpoint_format, "gptq" or "gptq_v2"; packings of its own have other names. */
+static void set_gptq_version(struct ckpt_quant_config *c)
+{
+	const char *form = ckpt_quant_config_text(c->says, "checkpoint_format");
+
+	if (strcmp(c->format, "gptq") != 0 || !form || !strcmp(form, "gptq"))
+		return;
+	c->format = !strcmp(form, "gptq_v2") ? "gptq_v2" : "";
+	snprintf(c->method, sizeof(c->method), "gptq, %.60s", form);
+}
+
+static int look_at_root(struct ckpt_quant_config *c)
+{
+	const json_t *q = json_object_get(c->root, "quantization_config");
+	const char *method;
+
+	if (!json_is_object(q))
+		q = json_object_get(c->root, "compression_config");
+	if (json_is_object(q)) {
+		c->says = q;
+		method = ckpt_quant_config_text(q, "quant_method");
+		if (!method && (json_object_get(q, "load_in_4bit") || json_object_get(q, "load_in_8bit")))
+			method = "bitsandbytes"; /* transformers, AutoQuantizationConfig.from_dict() */
+		set_format(c, method ? method : "compressed-tensors");
+		set_gptq_version(c);
+		return 1;
+	}
+	q = json_object_get(c->root, "quantization"); /* of hf_quant_config.json */
+	if (json_is_object(q) && ckpt_quant_config_text(q, "quant_algo")) {
+		c->says = q;
+		set_format(c, "modelopt");
+		return 1;
+	}
+	if (json_object_get(c->root, "bits") && json_object_get(c->root, "desc_act")) {
+		c->says = c->root;
+		set_format(c, "gptq");
+		set_gptq_version(c);
+		return 1;
+	}
+	if (json_object_get(c->root, "w_bit") && json_object_get(c->root, "q_group_size")) {
+		c->says = c->root;
+		set_format(c, "awq");
+		return 1;
+	}
+	return 0;
+}
+
+int ckpt_quant_config_parse(const char *text, size_t len, struct ckpt_quant_config *out,
+			    struct ckpt_error *err)
+{
+	char shown[120];
+	json_error_t error;
+
+	*out = (struct ckpt_quant_config){ 0 };
+	if (!len)
+		return 0;
+	out->root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	if (!out->root)
+		return ckpt_fail(err, CKPT_E_FORMAT, "is not JSON: %s",
+				 ckpt_escape(shown, sizeof(shown), error.text, strlen(error.text)));
+	if (!look_at_root(out))
+		ckpt_quant_config_clear(out);
+	return 0;
+}
+
+/* 1: it is there and says something, 0: not. */
+static int try_file(const char *folder, const char *name, struct ckpt_quant_config *out,
+		    struct ckpt_error *err)
+{
+	struct ckpt_source *source = NULL;
+	struct ckpt_error why = { 0 };
+	char *path, *text = NULL;
+	uint64_t len = 0;
+	int rc = ckpt_path_join(folder, name, &path, err);
+
+	if (rc < 0)
+		return rc;
+	rc = ckpt_source_open(path, &source, &why);
+	if (rc == CKPT_E_IO && why.sys_errno == ENOENT) {
+		free(path);
+		return 0;
+	}
+	if (rc < 0) {
+		free(path);
+		if (err)
+			*err = why;
+		return rc;
+	}
+	len = ckpt_source_size(source);
+	if (len > MOST_TEXT)
+		rc = ckpt_fail(err, CKPT_E_LIMIT, "has %" PRIu64 " bytes, the limit is %d", len, MOST_TEXT);
+	else if (!(text = malloc((size_t)len + 1)))
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = ckpt_source_read(source, 0, text, (size_t)len, err);
+	if (rc == 0)
+		rc = ckpt_quant_config_parse(text, (size_t)len, out, err);
+	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+	free(text);
+	ckpt_source_unref(source);
+	if (rc < 0 || !out->says) {
+		free(path);
+		return rc;
+	}
+	out->path = path;
+	return 1;
+}
+
+int ckpt_quant_config_find(const struct ckpt_model *model, struct ckpt_quant_config *out,
+			   struct ckpt_error *err)
+{
+	static const char *const names[] = { "config.json", "hf_quant_config.json",
+					     "quantize_config.json", "quant_config.json" };
+	const struct ckpt_document *doc = model->doc;
+	const char *path = doc->inner_path ? NULL : ckpt_document_path(doc);
+	char *folder;
+	int rc = 0;
+
+	*out = (struct ckpt_quant_config){ 0 };
+	if (!path)
+		return 0;
+	folder = doc->path ? strdup(doc->path) : ckpt_path_parent(path);
+	if (!folder)
+		return ckpt_fail_nomem(err);
+	for (size_t i = 0; rc == 0 && i < sizeof(names) / sizeof(names[0]); i++)
+		rc = try_file(folder, names[i], out, err);
+	free(folder);
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- compressed-tensors: groups of modules ---- */
+
+/* Does TARGET, a name, a class, or re: and a pattern for the beginning of a name, mean MODULE? */
+static int target_matches(const char *target, const char *module, struct ckpt_error *err)
+{
+	pcre2_match_data *data;
+	pcre2_match_context *limits;
+	pcre2_code *code;
+	PCRE2_SIZE where;
+	int why, found;
+	char shown[120];
+
+	if (strncmp(target, "re:", 3) != 0)
+		return !strcmp(target, module);
+	code = pcre2_compile((PCRE2_SPTR)target + 3, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &why, &where,
+			     NULL);
+	if (!code)
+		return ckpt_fail(err, CKPT_E_FORMAT, "'%s' is no pattern",
+				 ckpt_escape(shown, sizeof(shown), target, strlen(target)));
+	data = pcre2_match_data_create_from_pattern(code, NULL);
+	limits = pcre2_match_context_create(NULL);
+	if (data && limits) {
+		pcre2_set_match_limit(limits, MATCH_LIMIT);
+		found = pcre2_match(code, (PCRE2_SPTR)module, strlen(module), 0, 0, data, limits);
+	} else {
+		found = PCRE2_ERROR_NOMEMORY;
+	}
+	pcre2_match_context_free(limits);
+	pcre2_match_data_free(data);
+	pcre2_code_free(code);
+	if (found == PCRE2_ERROR_NOMEMORY)
+		return ckpt_fail_nomem(err);
+	if (found < 0 && found != PCRE2_ERROR_NOMATCH)
+		return ckpt_fail(err, CKPT_E_LIMIT, "'%s' takes too long to match",
+				 ckpt_escape(shown, sizeof(shown), target, strlen(target)));
+	return found > 0;
+}
+
+/* 2: GROUP names MODULE, 1: perhaps, by a class, 0: not. */
+static int group_means(const json_t *group, const char *module, struct ckpt_error *err)
+{
+	const json_t *targets = json_object_get(group, "targets"), *target;
+	int means = 0;
+	size_t i;
+
+	json_array_foreach(targets, i, target)
+	{
+		const char *text = json_string_value(target);
+		int rc = text ? target_matches(text, module, err) : 0;
+
+		if (rc < 0)
+			return rc;
+		if (rc)
+			return 2;
+		if (text && strncmp(text, "re:", 3) && !strchr(text, '.'))
+			means = 1; /* "Linear": a file does not say the classes of modules */
+	}
+	return means;
+}
+
+int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *module,
+			      const json_t **out, const char **format, struct ckpt_error *err)
+{
+	const json_t *groups = json_object_get(c->says, "config_groups"), *group, *best = NULL;
+	const char *key;
+	int means = 0;
+	char shown[160];
+
+	*out = NULL;
+	*format = ckpt_quant_config_text(c->says, "format");
+	json_object_foreach((json_t *)groups, key, group)
+	{
+		int now = json_object_size(groups) == 1 ? 1 : group_means(group, module, err);
+
+		if (now < 0)
+			return now;
+		if (now && now == means && !json_equal(json_object_get(best, "weights"), json_object_get(group, "weights")))
+			return ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"two groups of the configuration mean '%s', and say different things of it",
+				ckpt_escape(shown, sizeof(shown), module, strlen(module)));
+		if (now > means) {
+			means = now;
+			best = group;
+		}
+	}
+	if (!best)
+		return 0;
+	*out = json_object_get(best, "weights");
+	if (ckpt_quant_config_text(best, "format"))
+		*format = ckpt_quant_config_text(best, "format");
+	return 0;
+}

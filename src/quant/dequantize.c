@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plain weights in the place of quantized ones. The storage of the items gets the recipe of the numbers
+ * (dequant.h) as its bytes, and with it the new dtype and size, so that it stays in the file of a
+ * directory where it was; the tensor becomes one of the plain shape, under the key of the plain weight.
+ * The other parts and the scales of activations are left out of their mapping.
+ *
+ * What must stay true: a storage that becomes another one is used by that tensor alone.
+ */
+#include "quant/group.h"
+
+#include "base/sized.h"
+#include "base/text.h"
+#include "edit/entries.h"
+#include "model/plain_values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct dequantizer {
+	struct ckpt_quant *q;
+	struct ckpt_model *to;
+	uint32_t *uses; /* by storage: tensors of it */
+};
+
+static int find_dtype(const char *name, enum ckpt_dtype *out, struct ckpt_error *err)
+{
+	static const struct {
+		const char *name;
+		enum ckpt_dtype dtype;
+	} names[] = { { "bf16", CKPT_DTYPE_BFLOAT16 }, { "f16", CKPT_DTYPE_FLOAT16 },  { "fp16", CKPT_DTYPE_FLOAT16 },
+		      { "f32", CKPT_DTYPE_FLOAT32 },   { "fp32", CKPT_DTYPE_FLOAT32 }, { "bfloat16", CKPT_DTYPE_BFLOAT16 },
+		      { "float16", CKPT_DTYPE_FLOAT16 }, { "float32", CKPT_DTYPE_FLOAT32 } };
+	char shown[80];
+
+	if (!strncmp(name, "torch.", 6))
+		name += 6;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(names[i].name, name)) {
+			*out = names[i].dtype;
+			return 0;
+		}
+	return ckpt_fail(err, CKPT_E_ARG, "quantized weights become bfloat16, float16 or float32, not '%s'",
+			 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+}
+
+/* How many tensors use each storage, those inside of others, too. */
+static int count_uses(struct dequantizer *d, struct ckpt_error *err)
+{
+	const struct ckpt_model *model = d->q->model;
+
+	d->uses = calloc(model->storage_count + (size_t)1, sizeof(*d->uses));
+	if (!d->uses)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; i < model->tensor_count; i++)
+		if (model->tensors[i].storage >= 0)
+			d->uses[model->tensors[i].storage]++;
+	return 0;
+}
+
+/* torch._utils._rebuild_tensor_v2(storage, 0, shape, stride, requires_grad, OrderedDict()) */
+static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
+
+	return ckpt_plain_replace_tensor(d->to, items, g->shape, g->ndim, (uint32_t)items->storage, err);
+}
+
+static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
+	struct ckpt_recipe *made = ckpt_arena_calloc(d->to->arena, 1, sizeof(*made));
+	struct ckpt_storage *s;
+	char shown[200];
+	int rc;
+
+	if (!made)
+		return ckpt_arena_fail(d->to->arena, err);
+	if (d->uses[items->storage] != 1)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the bytes of '%s' are also those of another tensor",
+				 ckpt_escape(shown, sizeof(shown), items->name, strlen(items->name)));
+	g->weight.to = d->q->to;
+	rc = ckpt_quant_recipe(&g->weight, d->to->arena, made, err);
+	if (rc < 0)
+		return ckpt_error_prefix(err, rc, "'%.200s'", g->name);
+	s = &d->to->storages[items->storage];
+	s->made = made;
+	s->dtype = d->q->to;
+	s->retyped = true;
+	s->nbytes = made->len;
+	s->numel = made->len / ckpt_dtype_size(s->dtype);
+	s->has_crc = false;
+	return replace_tensor(d, g, err);
+}
+
+/* ---- mappings with other entries ---- */
+
+static int clash(const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	char shown[200];
+
+	return ckpt_fail(err, CKPT_E_CLASH, "there is a '%s' beside the quantized one",
+			 ckpt_escape(shown, sizeof(shown), g->name, strlen(g->name)));
+}
+
+/* Entries FROM to TO of the list are those of one mapping that are under text keys. */
+static int check_names(const struct dequantizer *d, uint32_t from, uint32_t to, struct ckpt_error *err)
+{
+	struct ckpt_quant_entry *entries = d->q->entries;
+	const struct ckpt_seq *pairs = ckpt_value_pairs(entries[from].holder);
+	struct ckpt_strmap kept = { 0 };
+	uint32_t next = from;
+	bool there;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i + 1 < pairs->count; i += 2) {
+		const struct ckpt_value *key = ckpt_model_now(d->q->model, pairs->items[i]);
+		struct ckpt_quant_entry *e = next < to && entries[next].at == i ? &entries[next++] : NULL;
+
+		if (!ckpt_value_is_text(key) || (e && (e->group || e->dropped)))
+			continue;
+		if (!ckpt_strmap_insert(&kept, key->u.bytes.ptr, key->u.bytes.len, i, &there))
+			rc = ckpt_fail_nomem(err);
+	}
+	for (uint32_t i = from; rc == 0 && i < to; i++) {
+		const struct ckpt_quant_group *g = entries[i].group;
+
+		if (!g || g->parts[CKPT_QUANT_ITEMS].entry != &entries[i])
+			continue;
+		if (!ckpt_strmap_insert(&kept, g->key, strlen(g->key), i, &there))
+			rc = ckpt_fail_nomem(err);
+		else if (there)
+			rc = clash(g, err);
+	}
+	ckpt_strmap_clear(&kept);
+	return rc;
+}
+
+static int keep_entry(struct dequantizer *d, struct ckpt_fewer_entries *fewer, uint32_t at,
+		      const struct ckpt_quant_entry *e, struct ckpt_error *err)
+{
+	const struct ckpt_quant_group *g = e ? e->group : NULL;
+	const struct ckpt_value *pair[2];
+
+	if (!e || (!g && !e->dropped))
+		return ckpt_fewer_entries_keep(d->to, fewer, at, err);
+	if (!g || g->parts[CKPT_QUANT_ITEMS].entry != e)
+		return 0;
+	if (e->key_len == strlen(g->key) && !memcmp(e->key, g->key, e->key_len))
+		return ckpt_fewer_entries_keep(d->to, fewer, at, err);
+	pair[0] = ckpt_model_new_str(d->to, g->key, strlen(g->key));
+	pair[1] = fewer->were->items[at + 1];
+	if (!pair[0] || !ckpt_seq_add_many(d->to->arena, fewer->entries, pair, 2))
+		return ckpt_arena_fail(d->to->arena, err);
+	return 0;
+}
+
+static int edit_mapping(struct dequantizer *d, uint32_t from, uint32_t to, struct ckpt_error *err)
+{
+	struct ckpt_quant_entry *entries = d->q->entries;
+	struct ckpt_fewer_entries fewer;
+	uint32_t next = from;
+	int rc = check_names(d, from, to, err);
+
+	if (rc == 0)
+		rc = ckpt_fewer_entries_begin(d->to, entries[from].holder, &fewer, err);
+	for (uint32_t i = 0; rc == 0 && i + 1 < fewer.were->count; i += 2)
+		rc = keep_entry(d, &fewer, i, next < to && entries[next].at == i ? &entries[next++] : NULL, err);
+	return rc < 0 ? rc : ckpt_model_replace(d->to, fewer.copy, err);
+}
+
+static int edit_mappings(struct dequantizer *d, struct ckpt_error *err)
+{
+	struct ckpt_quant_entry *entries = d->q->entries;
+	int rc = 0;
+
+	for (uint32_t from = 0, to; rc == 0 && from < d->q->entry_count; from = to) {
+		bool any = false;
+
+		for (to = from; to < d->q->entry_count && entries[to].holder == entries[from].holder; to++)
+			any |= entries[to].group || entries[to].dropped;
+		if (any)
+			rc = edit_mapping(d, from, to, err);
+	}
+	return rc;
+}
+
+static void close_held(void *held)
+{
+	ckpt_quant_close(held);
+}
+
+static int dequantize(struct dequantizer *d, struct ckpt_error *err)
+{
+	int rc = ckpt_model_derive(d->q->model, &d->to, err);
+
+	if (rc == 0)
+		rc = count_uses(d, err);
+	if (rc == 0)
+		rc = ckpt_model_own_storages(d->to, err);
+	for (uint32_t i = 0; rc == 0 && i < d->q->group_count; i++)
+		rc = make_weight(d, d->q->groups[i], err);
+	if (rc == 0)
+		rc = edit_mappings(d, err);
+	return rc;
+}
+
+int ckpt_dequantize(const struct ckpt_model *model, const char *dtype,
+		    const struct ckpt_quant_options *options, struct ckpt_model **out,
+		    struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
+	struct dequantizer d = { 0 };
+	enum ckpt_dtype to = CKPT_DTYPE_UNKNOWN;
+	int rc = ckpt_sized_check(report, sizeof(did), err);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = find_dtype(dtype, &to, err);
+	if (rc == 0)
+		rc = ckpt_quant_find(model, options, to, &d.q, err);
+	if (rc == 0)
+		rc = dequantize(&d, err);
+	free(d.uses);
+	if (rc < 0) {
+		ckpt_close(d.to);
+		ckpt_quant_close(d.q);
+		return rc;
+	}
+	did.tensors_dequantized = d.q->group_count;
+	did.scales_dropped = d.q->dropped_count;
+	/* the recipes borrow of its arena */
+	d.to->held = d.q;
+	d.to->free_held = close_held;
+	ckpt_sized_give(report, &did, sizeof(did));
+	*out = d.to;
+	return 0;
+}

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which tensors are the parts of quantized weights. The configuration, or the caller, says the format; a
+ * format has its own names of parts (formats.c). Every tensor whose name ends as a part's does is put
+ * into the group of its front; then each group has to be whole, and its format proves that dtypes and
+ * shapes fit. What says to be a part and is in no group is an error: somebody would take the numbers
+ * without their scales for weights.
+ *
+ * Without a configuration names, dtypes and shapes decide, if they fit one format only.
+ */
+#include "quant/group.h"
+
+#include "base/flags.h"
+#include "base/grow.h"
+#include "base/sized.h"
+#include "base/text.h"
+#include "model/walk.h"
+#include "tensor/cast.h"
+#include "tensor/items.h"
+#include "tensor/shape.h"
+
+#include <inttypes.h>
+#include <libdeflate.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- messages and bytes ---- */
+
+static void add_shape(struct ckpt_buf *out, const struct ckpt_tensor *t)
+{
+	ckpt_buf_printf(out, "%s [", ckpt_dtype_name(t->dtype));
+	for (uint32_t i = 0; i < t->ndim; i++)
+		ckpt_buf_printf(out, "%s%" PRIu64, i ? ", " : "", t->shape[i]);
+	ckpt_buf_printf(out, "]");
+}
+
+int ckpt_quant_misfit(const struct ckpt_quant_group *g, enum ckpt_quant_role role,
+		      struct ckpt_error *err, const char *format, ...)
+{
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
+	struct ckpt_buf is = { 0 };
+	char why[300], shown[200];
+	va_list args;
+	int rc;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	add_shape(&is, t);
+	ckpt_buf_add_u8(&is, '\0');
+	if (is.bad)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_fail(err, CKPT_E_FORMAT, "'%s' is %s: %s",
+		       ckpt_escape(shown, sizeof(shown), t->name, strlen(t->name)),
+		       (const char *)is.data, why);
+	ckpt_buf_clear(&is);
+	return rc;
+}
+
+int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_quant_role role,
+		     struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	const struct ckpt_model *model = g->quant->model;
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
+	struct ckpt_items *items = ckpt_arena_calloc(g->quant->arena, 1, sizeof(*items));
+	int rc;
+
+	*out = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = "" };
+	if (!t)
+		return 0;
+	if (!items)
+		return ckpt_arena_fail(g->quant->arena, err);
+	items->itemsize = ckpt_dtype_size(t->dtype);
+	items->ndim = t->ndim;
+	items->offset = t->offset;
+	items->shape = t->shape;
+	items->stride = t->stride;
+	rc = ckpt_model_storage_bytes(model, &model->storages[t->storage], &items->bytes, err);
+	if (rc == 0)
+		rc = ckpt_items_check(items, err);
+	if (rc == 0)
+		*out = ckpt_items_recipe(items);
+	return ckpt_error_prefix(err, rc, "'%.200s'", t->name);
+}
+
+int ckpt_quant_read(struct ckpt_quant_group *g, enum ckpt_quant_role role, size_t most,
+		    const uint8_t **out, size_t *len, struct ckpt_error *err)
+{
+	struct ckpt_recipe recipe;
+	struct ckpt_stream *stream;
+	uint8_t *bytes;
+	int rc = ckpt_quant_bytes(g, role, &recipe, err);
+
+	if (rc < 0)
+		return rc;
+	if (recipe.len > most)
+		return ckpt_quant_misfit(g, role, err, "too long, the limit is %zu bytes", most);
+	bytes = ckpt_arena_calloc(g->quant->arena, recipe.len + 1, 1);
+	if (!bytes)
+		return ckpt_arena_fail(g->quant->arena, err);
+	rc = ckpt_recipe_stream(&recipe, &stream, err);
+	if (rc == 0) {
+		rc = stream->read(stream, bytes, (size_t)recipe.len, err);
+		stream->close(stream);
+	}
+	if (rc == 0 && recipe.has_crc)
+		rc = ckpt_recipe_check(&recipe, libdeflate_crc32(0, bytes, (size_t)recipe.len), err);
+	*out = bytes;
+	*len = (size_t)recipe.len;
+	return rc;
+}
+
+/* ---- all tensors that stand under a text key ---- */
+
+static int add_entry(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct ckpt_quant *q = ctx;
+	struct ckpt_quant_entry e = { 0 };
+	const struct ckpt_seq *pairs;
+	const struct ckpt_value *key;
+	uint32_t index;
+	void *grown;
+	int rc;
+
+	if (!ckpt_value_is_tensor(q->model, step->value))
+		return CKPT_WALK_ENTER;
+	if (step->seen || !ckpt_walk_is_entry(step, &e.holder, &e.at))
+		return CKPT_WALK_SKIP;
+	pairs = ckpt_value_pairs(e.holder);
+	key = pairs ? ckpt_model_now(q->model, pairs->items[e.at]) : NULL;
+	if (!key || !ckpt_value_is_text(key) || key->u.bytes.len > UINT32_MAX)
+		return CKPT_WALK_SKIP;
+	e.key = key->u.bytes.ptr;
+	e.key_len = (uint32_t)key->u.bytes.len;
+	rc = ckpt_model_tensor_of(q->model, step->value, &index, err);
+	if (rc == CKPT_E_NOTFOUND)
+		return CKPT_WALK_SKIP;
+	if (rc < 0)
+		return rc;
+	e.t = &q->model->tensors[index];
+	if (e.t->kind != CKPT_KIND_STRIDED || e.t->storage < 0 || !e.t->name)
+		return CKPT_WALK_SKIP;
+	grown = ckpt_grow(q->entries, q->entry_count, &q->entry_cap, sizeof(*q->entries));
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	q->entries = grown;
+	q->entries[q->entry_count++] = e;
+	return CKPT_WALK_SKIP;
+}
+
+static int by_holder(const void *a, const void *b)
+{
+	const struct ckpt_quant_entry *x = a, *y = b;
+
+	if (x->holder->id != y->holder->id)
+		return x->holder->id < y->holder->id ? -1 : 1;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* ---- groups ---- */
+
+/* Those of the entries FROM to TO, which one mapping has. */
+struct mapping {
+	struct ckpt_quant *q;
+	uint32_t from, to;
+	struct ckpt_strmap by_key;  /* number of the entry */
+	struct ckpt_strmap by_base; /* number of the group */
+};
+
+/* Does its key end with SUFFIX, whose dot is missing where nothing is in front of it? */
+static bool ends_as(const struct ckpt_quant_entry *e, const char *suffix, uint32_t *front)
+{
+	size_t len = strlen(suffix);
+
+	*front = 0;
+	if (suffix[0] == '.' && e->key_len == len - 1 && !memcmp(e->key, suffix + 1, len - 1))
+		return true;
+	if (!len || e->key_len <= len || memcmp(e->key + e->key_len - len, suffix, len) != 0)
+		return false;
+	*front = e->key_len - (uint32_t)len;
+	return true;
+}
+
+static const struct ckpt_quant_suffix *suffix_of(const struct ckpt_quant_format *format,
+						 const struct ckpt_quant_entry *e, uint32_t *front)
+{
+	const struct ckpt_quant_suffix *found = NULL;
+	uint32_t at;
+
+	for (const struct ckpt_quant_suffix *s = format->suffixes; s->text; s++)
+		if (ends_as(e, s->text, &at) && (!found || strlen(s->text) > strlen(found->text))) {
+			found = s;
+			*front = at;
+		}
+	return found;
+}
+
+static int find_group(struct mapping *m, const char *base, uint32_t len,
+		      struct ckpt_quant_group **out, struct ckpt_error *err)
+{
+	struct ckpt_quant *q = m->q;
+	struct ckpt_quant_group *g;
+	uint64_t *slot;
+	bool there;
+	void *grown;
+
+	slot = ckpt_strmap_insert(&m->by_base, base, len, q->group_count, &there);
+	if (!slot)
+		return ckpt_fail_nomem(err);
+	if (there) {
+		*out = q->groups[*slot];
+		return 0;
+	}
+	grown = ckpt_grow(q->groups, q->group_count, &q->group_cap, sizeof(struct ckpt_quant_group *));
+	if (grown)
+		q->groups = grown;
+	g = grown ? ckpt_arena_calloc(q->arena, 1, sizeof(*g)) : NULL;
+	if (!g)
+		return ckpt_fail_nomem(err);
+	g->quant = q;
+	g->base = base;
+	g->base_len = len;
+	q->groups[q->group_count++] = g;
+	*out = g;
+	return 0;
+}
+
+static int fail_twice(const struct ckpt_quant_entry *one, const struct ckpt_quant_entry *other,
+		      struct ckpt_error *err)
+{
+	char shown[200], of[200];
+
+	return ckpt_fail(err, CKPT_E_FORMAT, "'%s' and '%s' say to be the same part of one weight",
+			 ckpt_escape(shown, sizeof(shown), one->t->name, strlen(one->t->name)),
+			 ckpt_escape(of, sizeof(of), other->t->name, strlen(other->t->name)));
+}
+
+static int put_in(struct ckpt_quant_group *g, enum ckpt_quant_role role, const char *suffix,
+		  struct ckpt_quant_entry *e, struct ckpt_error *err)
+{
+	if (g->parts[role].entry)
+		return fail_twice(g->parts[role].entry, e, err);
+	if (e->group)
+		return fail_twice(g->parts[CKPT_QUANT_SCALES].entry ? g->parts[CKPT_QUANT_SCALES].entry : e, e, err);
+	g->parts[role].entry = e;
+	g->parts[role].suffix = suffix;
+	e->group = g;
+	return 0;
+}
+
+static int drop(struct ckpt_quant *q, struct ckpt_quant_entry *e, struct ckpt_error *err)
+{
+	void *grown = ckpt_grow(q->dropped, q->dropped_count, &q->dropped_cap, sizeof(char *));
+
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	q->dropped = grown;
+	q->dropped[q->dropped_count++] = e->t->name;
+	e->dropped = true;
+	return 0;
+}
+
+static int put_entry(struct mapping *m, struct ckpt_quant_entry *e, struct ckpt_error *err)
+{
+	const struct ckpt_quant_suffix *s;
+	struct ckpt_quant_group *g = NULL;
+	uint32_t front = 0;
+	char shown[200];
+	int rc;
+
+	s = suffix_of(m->q->format, e, &front);
+	if (!s || (s->role == CKPT_QUANT_ITEMS && !strcmp(s->text, ".weight") && !m->q->format->is_item(e->t->dtype)))
+		return 0;
+	if (s->role == CKPT_QUANT_ACTIVATIONS)
+		return drop(m->q, e, err);
+	if (s->role == CKPT_QUANT_REFUSED)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "'%s' changes what its weight means: there is no plain weight that is the same",
+				 ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)));
+	rc = find_group(m, e->key, front, &g, err);
+	return rc < 0 ? rc : put_in(g, s->role, s->text, e, err);
+}
+
+/* Items whose name is the front alone, or ".weight" and of a dtype that nobody expects. */
+static int find_items(struct mapping *m, struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	for (const struct ckpt_quant_suffix *s = m->q->format->suffixes; s->text; s++) {
+		struct ckpt_buf key = { 0 };
+		uint64_t *at;
+		int rc = 0;
+
+		if (s->role != CKPT_QUANT_ITEMS || g->parts[CKPT_QUANT_ITEMS].entry)
+			continue;
+		ckpt_buf_add(&key, g->base, g->base_len);
+		ckpt_buf_add(&key, s->text + (!g->base_len && *s->text == '.'), strlen(s->text) - (!g->base_len && *s->text == '.'));
+		at = key.bad ? NULL : ckpt_strmap_find(&m->by_key, (char *)key.data, key.len);
+		if (key.bad)
+			rc = ckpt_fail_nomem(err);
+		if (at)
+			rc = put_in(g, CKPT_QUANT_ITEMS, s->text, &m->q->entries[*at], err);
+		ckpt_buf_clear(&key);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int group_mapping(struct ckpt_quant *q, uint32_t from, uint32_t to, struct ckpt_error *err)
+{
+	struct mapping m = { .q = q, .from = from, .to = to };
+	uint32_t first = q->group_count;
+	int rc = 0;
+	bool there;
+
+	for (uint32_t i = from; rc == 0 && i < to; i++)
+		if (!ckpt_strmap_insert(&m.by_key, q->entries[i].key, q->entries[i].key_len, i, &there))
+			rc = ckpt_fail_nomem(err);
+	for (uint32_t i = from; rc == 0 && i < to; i++)
+		rc = put_entry(&m, &q->entries[i], err);
+	for (uint32_t i = first; rc == 0 && i < q->group_count; i++)
+		rc = find_items(&m, q->groups[i], err);
+	ckpt_strmap_clear(&m.by_key);
+	ckpt_strmap_clear(&m.by_base);
+	return rc;
+}
+
+/* ---- whole groups ---- */
+
+static bool is_nothing(const struct ckpt_quant_group *g)
+{
+	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+
+	return g->quant->format->is_loose && !g->parts[CKPT_QUANT_ITEMS].entry && scales &&
+	       !strcmp(g->parts[CKPT_QUANT_SCALES].suffix, ".scale") &&
+	       scales->dtype != CKPT_DTYPE_FLOAT8_E8M0FNU;
+}
+
+static int check_whole(const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const struct ckpt_quant_entry *any = NULL;
+	char shown[200];
+
+	if (g->parts[CKPT_QUANT_ITEMS].entry && g->parts[CKPT_QUANT_SCALES].entry)
+		return 0;
+	for (int r = 0; r < CKPT_QUANT_ROLES; r++)
+		if (g->parts[r].entry && !any)
+			any = g->parts[r].entry;
+	return ckpt_fail(err, CKPT_E_FORMAT, "'%s' has no %s beside it",
+			 ckpt_escape(shown, sizeof(shown), any->t->name, strlen(any->t->name)),
+			 g->parts[CKPT_QUANT_ITEMS].entry ? "scales" : "quantized weight");
+}
+
+static int name_result(struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const struct ckpt_quant_entry *e = g->parts[CKPT_QUANT_ITEMS].entry;
+	size_t name_len = strlen(e->t->name), front = name_len >= e->key_len ? name_len - e->key_len : 0;
+	const char *result = g->result + (!g->base_len && g->result[0] == '.');
+	struct ckpt_buf key = { 0 }, name = { 0 };
+
+	ckpt_buf_add(&key, g->base, g->base_len);
+	ckpt_buf_add(&key, result, strlen(result) + 1);
+	ckpt_buf_add(&name, e->t->name, front);
+	ckpt_buf_add(&name, key.data, key.len);
+	if (!key.bad && !name.bad) {
+		g->key = ckpt_arena_copy(g->quant->arena, key.data, key.len);
+		g->name = ckpt_arena_copy(g->quant->arena, name.data, name.len);
+	}
+	ckpt_buf_clear(&key);
+	ckpt_buf_clear(&name);
+	return g->key && g->name ? 0 : ckpt_arena_fail(g->quant->arena, err);
+}
+
+/* Numbers of 8 bits and fewer, without scales. */
+static int check_left_over(const struct ckpt_quant *q, struct ckpt_error *err)
+{
+	char shown[200];
+
+	for (uint32_t i = 0; i < q->entry_count; i++) {
+		const struct ckpt_quant_entry *e = &q->entries[i];
+
+		if (!e->group && !e->dropped && ckpt_dtype_size(e->t->dtype) == 1 &&
+		    (ckpt_dtype_is_floating(e->t->dtype) || e->t->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2))
+			return ckpt_fail(err, CKPT_E_FORMAT, "'%s' is %s and has no scales beside it",
+					 ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)),
+					 ckpt_dtype_name(e->t->dtype));
+	}
+	return 0;
+}
+
+static int fill_all(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	uint32_t kept = 0;
+	int rc = q->group_count ? check_left_over(q, err) : 0;
+
+	for (uint32_t i = 0; rc == 0 && i < q->group_count; i++) {
+		struct ckpt_quant_group *g = q->groups[i];
+
+		if (is_nothing(g))
+			continue;
+		q->groups[kept++] = g;
+		rc = check_whole(g, err);
+		g->result = ".weight";
+		if (rc == 0)
+			rc = q->format->fill(g, err);
+		if (rc == 0)
+			rc = name_result(g, err);
+	}
+	q->group_count = kept;
+	return rc;
+}
+
+/* ---- one format, or the one that fits ---- */
+
+static int try_format(struct ckpt_quant *q, const struct ckpt_quant_format *format,
+		      struct ckpt_error *err)
+{
+	int rc = 0;
+
+	q->format = format;
+	q->group_count = q->dropped_count = 0;
+	for (uint32_t i = 0; i < q->entry_count; i++) {
+		q->entries[i].group = NULL;
+		q->entries[i].dropped = false;
+	}
+	for (uint32_t from = 0, to; rc == 0 && from < q->entry_count; from = to) {
+		for (to = from; to < q->entry_count && q->entries[to].holder == q->entries[from].holder; to++)
+			;
+		rc = group_mapping(q, from, to, err);
+	}
+	return rc < 0 ? rc : fill_all(q, err);
+}
+
+static const struct ckpt_quant_format *find_format(const char *name)
+{
+	for (size_t i = 0; i < ckpt_quant_format_count; i++)
+		if (!strcmp(ckpt_quant_formats[i].name, name))
+			return &ckpt_quant_formats[i];
+	return NULL;
+}
+
+static int pass_on(struct ckpt_error *err, const struct ckpt_error *why, int rc)
+{
+	if (err)
+		*err = *why;
+	return rc;
+}
+
+/* Nothing says the format: one that fits, and no other does. */
+static int guess_none(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	const struct ckpt_quant_format *fits = NULL, *nearly = NULL;
+	struct ckpt_error why = { 0 };
+	int rc, failed = 0;
+
+	for (size_t i = 0; i < ckpt_quant_format_count; i++) {
+		struct ckpt_error now = { 0 };
+
+		rc = try_format(q, &ckpt_quant_formats[i], &now);
+		if (rc == CKPT_E_NOMEM || rc == CKPT_E_IO)
+			return pass_on(err, &now, rc);
+		if (rc < 0 && !nearly) {
+			nearly = &ckpt_quant_formats[i];
+			why = now;
+			failed = rc;
+		}
+		if (rc < 0 || !q->group_count)
+			continue;
+		if (fits)
+			return ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"'%.200s' can be read as %s or as %s, and there is no config.json that says which",
+				q->groups[0]->name, fits->name, ckpt_quant_formats[i].name);
+		fits = &ckpt_quant_formats[i];
+	}
+	if (fits)
+		return try_format(q, fits, err);
+	if (nearly)
+		return pass_on(err, &why, failed);
+	return ckpt_fail(err, CKPT_E_NOTFOUND, "no weight is quantized, as far as names and dtypes tell");
+}
+
+static int choose(struct ckpt_quant *q, const char *as, struct ckpt_error *err)
+{
+	const char *name = as ? as : q->config.says ? q->config.format : NULL;
+	const struct ckpt_quant_format *format = name ? find_format(name) : NULL;
+	int rc;
+	char shown[100];
+
+	if (!name)
+		return guess_none(q, err);
+	if (!format && as)
+		return ckpt_fail(err, CKPT_E_ARG, "there is no format of quantized weights '%s'",
+				 ckpt_escape(shown, sizeof(shown), as, strlen(as)));
+	if (!format)
+		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_UNSUPPORTED, "the weights are quantized by '%s', which ckpt does not know", q->config.method),
+				     q->config.path, NULL, CKPT_NO_OFFSET);
+	rc = try_format(q, format, err);
+	if (rc == 0 && !q->group_count)
+		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "no weight is quantized as %s has it", format->name);
+	return rc;
+}
+
+static int collect(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	int rc = ckpt_model_has_tensors(q->model) ? 0 : ckpt_fail_nomem(err);
+
+	if (rc == 0)
+		rc = ckpt_model_walk(q->model, add_entry, q, err);
+	if (rc == 0 && q->entry_count)
+		qsort(q->entries, q->entry_count, sizeof(*q->entries), by_holder);
+	return rc;
+}
+
+int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_options *options,
+		    enum ckpt_dtype to, struct ckpt_quant **out, struct ckpt_error *err)
+{
+	struct ckpt_quant_options o = CKPT_QUANT_OPTIONS_INIT;
+	struct ckpt_quant *q;
+	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = ckpt_flags_check(o.flags, 0, err);
+	if (rc == 0)
+		rc = ckpt_unused_check(&o.reserved, sizeof(o.reserved), err);
+	if (rc == 0)
+		rc = ckpt_model_whole(&model, err);
+	if (rc < 0)
+		return rc;
+	q = calloc(1, sizeof(*q));
+	if (q)
+		q->arena = ckpt_arena_new(CKPT_MODEL_BUDGET_BASE + 8192 * (uint64_t)model->next_id);
+	if (!q || !q->arena) {
+		free(q);
+		return ckpt_fail_nomem(err);
+	}
+	q->model = model;
+	q->to = to;
+	if (o.config)
+		rc = ckpt_quant_config_parse(o.config, o.config_len, &q->config, err);
+	else
+		rc = ckpt_quant_config_find(model, &q->config, err);
+	if (rc == 0)
+		rc = collect(q, err);
+	if (rc == 0)
+		rc = choose(q, o.as, err);
+	if (rc < 0)
+		ckpt_quant_close(q);
+	else
+		*out = q;
+	return rc;
+}
+
+int ckpt_quant_open(const struct ckpt_model *model, const struct ckpt_quant_options *options,
+		    struct ckpt_quant **out, struct ckpt_error *err)
+{
+	return ckpt_quant_find(model, options, CKPT_DTYPE_BFLOAT16, out, err);
+}
+
+void ckpt_quant_close(struct ckpt_quant *q)
+{
+	if (!q)
+		return;
+	ckpt_quant_config_clear(&q->config);
+	ckpt_arena_free(q->arena);
+	free(q->entries);
+	free(q->groups);
+	free(q->dropped);
+	free(q);
+}
+
+const char *ckpt_quant_format(const struct ckpt_quant *q)
+{
+	return q->format->name;
+}
+
+uint64_t ckpt_quant_count(const struct ckpt_quant *q)
+{
+	return q->group_count;
+}
+
+void ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_weight_info *info)
+{
+	const struct ckpt_quant_group *g = q->groups[i];
+	struct ckpt_quant_weight_info local = { .size = sizeof(local),
+						.name = g->name,
+						.scheme = g->scheme,
+						.shape = g->shape,
+						.ndim = g->ndim,
+						.numel = ckpt_shape_count(g->shape, g->ndim) };
+
+	for (int r = 0; r < CKPT_QUANT_ROLES; r++)
+		if (g->parts[r].entry) {
+			const struct ckpt_tensor *t = g->parts[r].entry->t;
+
+			local.parts++;
+			local.nbytes += ckpt_shape_count(t->shape, t->ndim) * ckpt_dtype_size(t->dtype);
+		}
+	ckpt_sized_give(info, &local, sizeof(local));
+}
+
+uint64_t ckpt_quant_dropped_count(const struct ckpt_quant *q)
+{
+	return q->dropped_count;
+}
+
+const char *ckpt_quant_dropped(const struct ckpt_quant *q, uint64_t i)
+{
+	return q->dropped[i];
+}

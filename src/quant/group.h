@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_QUANT_GROUP_H
+#define CKPT_QUANT_GROUP_H
+
+#include "base/strmap.h"
+#include "model/model.h"
+#include "quant/config.h"
+#include "quant/dequant.h"
+
+#include <ckpt/quant.h>
+
+/* What a tensor is of a quantized weight. */
+enum ckpt_quant_role {
+	CKPT_QUANT_ITEMS,
+	CKPT_QUANT_SCALES,
+	CKPT_QUANT_ZEROS,
+	CKPT_QUANT_GLOBAL, /* one scale for all scales */
+	CKPT_QUANT_GROUPS, /* which group each column is of */
+	CKPT_QUANT_SHAPE,  /* int64[2] */
+	CKPT_QUANT_MAP,	   /* a table of numbers */
+	CKPT_QUANT_NESTED_SCALES,
+	CKPT_QUANT_NESTED_MAP,
+	CKPT_QUANT_STATE, /* JSON, or a number that says the layout */
+	CKPT_QUANT_ROLES,
+	CKPT_QUANT_ACTIVATIONS, /* for activations: of no use without quantized weights */
+	CKPT_QUANT_REFUSED,	/* changes what the weight means, in a way that ckpt cannot carry out */
+};
+
+struct ckpt_quant_group;
+
+/*
+ * The name of a part: the front that all parts of a weight have in common, and TEXT. Of two that a name
+ * ends with the longer one counts. "": the front alone.
+ */
+struct ckpt_quant_suffix {
+	const char *text;
+	uint8_t role;
+};
+
+struct ckpt_quant_format {
+	const char *name; /* as in <ckpt/quant.h> */
+	const struct ckpt_quant_suffix *suffixes; /* the last one is all zero */
+	/* scales without items beside them are another thing of the same name, unless they are float8_e8m0fnu */
+	bool is_loose;
+	/* May DTYPE be that of items called ".weight"? Without scales that is an error. */
+	bool (*is_item)(enum ckpt_dtype dtype);
+	/*
+	 * Prove that dtypes and shapes fit. Sets weight, but for TO; shape, ndim, scheme and RESULT, which is appended to
+	 * the front.
+	 */
+	int (*fill)(struct ckpt_quant_group *g, struct ckpt_error *err);
+};
+extern const struct ckpt_quant_format ckpt_quant_formats[];
+extern const size_t ckpt_quant_format_count;
+
+/* A tensor under a text key of a mapping. */
+struct ckpt_quant_entry {
+	const struct ckpt_value *holder; /* as edited */
+	uint32_t at;			 /* of its key among the pairs */
+	uint32_t key_len;
+	const char *key;
+	const struct ckpt_tensor *t;
+	struct ckpt_quant_group *group; /* that it is a part of, or NULL */
+	bool dropped;
+};
+
+struct ckpt_quant_part {
+	struct ckpt_quant_entry *entry; /* NULL: there is none */
+	const char *suffix;
+};
+
+struct ckpt_quant_group {
+	struct ckpt_quant *quant;
+	const char *base; /* the common front of the keys */
+	uint32_t base_len;
+	struct ckpt_quant_part parts[CKPT_QUANT_ROLES];
+	const char *result; /* suffix of the plain weight */
+	const char *key;    /* of the plain weight */
+	const char *name;   /* ... in the whole checkpoint */
+	char scheme[80];
+	uint64_t shape[CKPT_MOST_DIMS];
+	uint32_t ndim;
+	struct ckpt_quant_weight weight;
+};
+
+struct ckpt_quant {
+	const struct ckpt_model *model;
+	struct ckpt_arena *arena;
+	const struct ckpt_quant_format *format;
+	struct ckpt_quant_config config;
+	enum ckpt_dtype to;		  /* of the plain weights: some arithmetics ask */
+	struct ckpt_quant_entry *entries; /* malloc, by holder */
+	uint32_t entry_count, entry_cap;
+	struct ckpt_quant_group **groups; /* malloc, in the order of their first part */
+	uint32_t group_count, group_cap;
+	const char **dropped; /* malloc */
+	uint32_t dropped_count, dropped_cap;
+};
+
+/* The tensor of ROLE, or NULL. */
+static inline const struct ckpt_tensor *ckpt_quant_tensor(const struct ckpt_quant_group *g,
+							  enum ckpt_quant_role role)
+{
+	return g->parts[role].entry ? g->parts[role].entry->t : NULL;
+}
+
+/* Weights of dtype TO. */
+int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_options *options,
+		    enum ckpt_dtype to, struct ckpt_quant **out, struct ckpt_error *err);
+
+/* CKPT_E_FORMAT: "'X.weight_scale' is float32 [3, 2]: " and why that does not fit. */
+int ckpt_quant_misfit(const struct ckpt_quant_group *g, enum ckpt_quant_role role,
+		      struct ckpt_error *err, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* The bytes of the tensor of ROLE, one number behind the other; an empty recipe if there is none. */
+int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_quant_role role,
+		     struct ckpt_recipe *out, struct ckpt_error *err);
+
+/*
+ * The bytes of ROLE, read and compared with their checksum; at most MOST. *OUT is in the arena and ends
+ * with a NUL.
+ */
+int ckpt_quant_read(struct ckpt_quant_group *g, enum ckpt_quant_role role, size_t most,
+		    const uint8_t **out, size_t *len, struct ckpt_error *err);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit.h"
+#include "words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* `ckpt cast --dequantize`, and `--dequantize` of `ckpt edit` and `ckpt convert`. */
+
+const char *quant_as;
+
+static int dequantize(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
+		      struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	struct ckpt_quant_options options = CKPT_QUANT_OPTIONS_INIT;
+
+	options.as = quant_as;
+	return ckpt_dequantize(in, step->args.items[0], &options, out, report, err);
+}
+
+static void hint_failed(const struct ckpt_model *in, const struct edit_step *step,
+			const struct ckpt_error *err)
+{
+	(void)in;
+	(void)step;
+	if (err->status == CKPT_E_UNSUPPORTED && !quant_as)
+		hint("'--as FORMAT' says how they are quantized: " QUANT_FORMATS);
+}
+
+static const char *nothing_quantized(const struct ckpt_model *in, const struct edit_step *step,
+				     char why[MOST_REASON])
+{
+	(void)in;
+	(void)step;
+	snprintf(why, MOST_REASON, "no weight is quantized");
+	return HINT_IF_PRESENT;
+}
+
+const struct edit_kind kind_dequantize = {
+	.name = "dequantize",
+	.nothing_found_is_no = true,
+	.apply = dequantize,
+	.why_nothing = nothing_quantized,
+	.hint_failed = hint_failed,
+};
