@@ -151,6 +151,7 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 	int64_t block = ckpt_quant_config_int(state, "blocksize", 0);
 	enum ckpt_dtype dtype = dtype_of(state, "dtype");
 	const float *table = is_nf4 ? nf4 : fp4;
+	float *plain;
 	struct ckpt_quant_weight *w = &g->weight;
 	uint64_t numel, bytes = ckpt_shape_numel(items->shape, items->ndim), blocks;
 	int rc = read_shape(g, state, err);
@@ -170,6 +171,15 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 	if (__builtin_mul_overflow(bytes, (uint64_t)ckpt_dtype_size(items->dtype), &bytes) || bytes != numel / 2 + numel % 2)
 		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted %" PRIu64 " bytes, two numbers in each", numel / 2 + numel % 2);
 	rc = check_map(g, table, err);
+	if (rc == 0 && !is_nf4 && g->shape[g->ndim - 1] % 2) {
+		/* rows that end within a byte take another way there, which has no -0 */
+		plain = ckpt_arena_alloc(g->quant->arena, sizeof(fp4));
+		if (!plain)
+			return ckpt_arena_fail(g->quant->arena, err);
+		memcpy(plain, fp4, sizeof(fp4));
+		plain[8] = 0;
+		table = plain;
+	}
 	w->code = CKPT_QUANT_TABLE;
 	w->item = CKPT_DTYPE_UINT8;
 	w->bits = 4;

@@ -74,6 +74,8 @@ struct ckpt_quant_weight {
 	enum ckpt_dtype scale_dtype;
 	uint64_t block_rows, block_cols;
 	enum ckpt_dtype scale_in; /* float32, float16, bfloat16 */
+	/* Scales of uint8 are half of that, so that a FACTOR of 2 gives products that no float32 has a scale for. */
+	bool scale_is_half;
 	/*
 	 * One float32 or one for each matrix; LEN 0: none. The scale is scale * GLOBAL or, if GLOBAL_DIVIDES,
 	 * scale / GLOBAL.

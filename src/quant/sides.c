@@ -150,10 +150,11 @@ static float widen8(enum ckpt_dtype dtype, uint8_t code)
 	return v;
 }
 
-/* 2 to the power of CODE - 127. */
-static float power_of(uint8_t code)
+/* 2 to the power of CODE - 127, or half of it. */
+static float power_of(uint8_t code, bool half)
 {
-	uint32_t bits = code ? (uint32_t)code << 23 : 0x400000;
+	uint32_t below = half ? 0x200000 : 0x400000, low = half ? code - 1u : code; /* BELOW: of the least */
+	uint32_t bits = code > half ? low << 23 : below << code;
 	float v;
 
 	memcpy(&v, &bits, sizeof(v));
@@ -209,7 +210,7 @@ static void set_scale_values(const struct ckpt_quant *q, struct ckpt_quant_kept 
 		return;
 	for (unsigned i = 0; i < 256; i++)
 		kept->scale_values[i] = q->w.scale_dtype == CKPT_DTYPE_UINT8
-						? power_of((uint8_t)i)
+						? power_of((uint8_t)i, q->w.scale_is_half)
 						: widen8(q->w.scale_dtype, (uint8_t)i);
 }
 
