@@ -158,6 +158,8 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 
 	if (rc < 0)
 		return rc;
+	if (items->dtype != CKPT_DTYPE_UINT8 && !ckpt_fill_is_wide(items->dtype))
+		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted uint8, or what bnb_4bit_quant_storage can be");
 	if (!type || strcmp(type, is_nf4 ? "nf4" : "fp4") != 0)
 		return bad_state(g, "quant_type", err);
 	if (block <= 0 || block % 2)

@@ -9,6 +9,7 @@
  */
 #include "quant/fill.h"
 
+#include "base/text.h"
 #include "tensor/shape.h"
 
 #include <inttypes.h>
@@ -18,6 +19,7 @@
 
 struct settings {
 	const json_t *weights; /* NULL: the configuration says nothing of this module */
+	const char *format, *strategy; /* NULL: not said */
 	int64_t bits, group_size;
 	bool is_float;
 };
@@ -25,14 +27,15 @@ struct settings {
 static int read_settings(struct ckpt_quant_group *g, struct settings *out, struct ckpt_error *err)
 {
 	char *module = strndup(g->base, g->base_len);
-	const char *format, *type;
-	int rc = module ? ckpt_quant_config_weights(&g->quant->config, module, &out->weights, &format, err)
+	const char *type;
+	int rc = module ? ckpt_quant_config_weights(&g->quant->config, module, &out->weights, &out->format, err)
 			: ckpt_fail_nomem(err);
 
 	free(module);
 	if (rc < 0)
 		return ckpt_error_at(err, rc, g->quant->config.path, NULL, CKPT_NO_OFFSET);
 	type = ckpt_quant_config_text(out->weights, "type");
+	out->strategy = ckpt_quant_config_text(out->weights, "strategy");
 	out->is_float = type && !strcmp(type, "float");
 	out->bits = ckpt_quant_config_int(out->weights, "num_bits", 0);
 	out->group_size = ckpt_quant_config_int(out->weights, "group_size", 0);
@@ -47,6 +50,29 @@ static int check_settings(const struct ckpt_quant_group *g, const struct setting
 		return 0;
 	return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says %s of %" PRId64 " bits",
 				 s->is_float ? "floats" : "integers", s->bits);
+}
+
+/* The format that the configuration says is one of FORMATS; the last one is NULL. */
+static int check_format(const struct ckpt_quant_group *g, const struct settings *s, const char *const *formats, struct ckpt_error *err)
+{
+	char shown[80];
+
+	if (!s->weights || !s->format)
+		return 0;
+	for (; *formats; formats++)
+		if (!strcmp(s->format, *formats))
+			return 0;
+	return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says '%s'", ckpt_escape(shown, sizeof(shown), s->format, strlen(s->format)));
+}
+
+/* What the shape of the scales is, has to be what the configuration calls it. */
+static int check_strategy(const struct ckpt_quant_group *g, const struct settings *s, const char *is, const char *is_too, struct ckpt_error *err)
+{
+	char shown[80];
+
+	if (!s->strategy || !strcmp(s->strategy, is) || !strcmp(s->strategy, is_too))
+		return 0;
+	return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "the configuration says that the strategy is '%s'", ckpt_escape(shown, sizeof(shown), s->strategy, strlen(s->strategy)));
 }
 
 static int check_symmetric(const struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
@@ -83,16 +109,22 @@ static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, str
 	if (block && !json_is_null(block)) {
 		if (rows <= 0 || cols <= 0)
 			return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "block_structure is no pair of sizes");
+		if (check_strategy(g, s, "block", "block", err) < 0)
+			return CKPT_E_FORMAT;
 		return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
 	}
-	if (!size && ckpt_fill_is_single(g, CKPT_QUANT_SCALES) && (s->weights || w->rows != 1))
-		return ckpt_fill_single(g, err);
+	if (!size && ckpt_fill_is_single(g, CKPT_QUANT_SCALES) && (s->weights || w->rows != 1) && (!s->strategy || strcmp(s->strategy, "channel") != 0))
+		return check_strategy(g, s, "tensor", "tensor", err) < 0 ? CKPT_E_FORMAT : ckpt_fill_single(g, err);
 	if (!size && ckpt_fill_is_by_row(g))
-		return ckpt_fill_by_row(g, err);
+		return check_strategy(g, s, "channel", "channel", err) < 0 ? CKPT_E_FORMAT : ckpt_fill_by_row(g, err);
 	if (!size && !s->weights && groups > 1 && w->cols % groups == 0) /* by the shapes alone */
 		size = w->cols / groups;
 	if (!size)
 		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted one number, or one for each of %" PRIu64 " rows", w->rows);
+	if (w->cols % size)
+		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "%" PRIu64 " numbers of a row are no whole groups of %" PRIu64, w->cols, size);
+	if (check_strategy(g, s, "group", "tensor_group", err) < 0)
+		return CKPT_E_FORMAT;
 	return ckpt_fill_blocks(g, 1, size, err);
 }
 
@@ -115,6 +147,9 @@ static int fill_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 
 static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
 {
+	static const char *const floats[] = { "float-quantized", "naive-quantized", NULL };
+	static const char *const integers[] = { "int-quantized", "naive-quantized", NULL };
+	static const char *const mxfp8[] = { "mxfp8-quantized", "float-quantized", "naive-quantized", NULL };
 	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS)->dtype, scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
 	bool is_float = item == CKPT_DTYPE_FLOAT8_E4M3FN;
 	int rc;
@@ -122,6 +157,8 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 	if (!is_float && item != CKPT_DTYPE_INT8)
 		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted float8_e4m3fn or int8, as there are scales for it");
 	rc = check_settings(g, s, 8, is_float, err);
+	if (rc == 0)
+		rc = check_format(g, s, scale == CKPT_DTYPE_UINT8 ? mxfp8 : is_float ? floats : integers, err);
 	if (rc == 0)
 		rc = check_symmetric(g, s, err);
 	if (rc == 0)
@@ -159,8 +196,13 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 
 static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
 {
+	static const char *const nvfp4[] = { "nvfp4-pack-quantized", NULL };
+	static const char *const mxfp4[] = { "mxfp4-pack-quantized", NULL };
 	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
 	int rc = check_settings(g, s, 4, true, err);
+
+	if (rc == 0)
+		rc = check_format(g, s, scale == CKPT_DTYPE_UINT8 ? mxfp4 : nvfp4, err);
 
 	if (rc == 0)
 		rc = none_of(g, CKPT_QUANT_ZEROS, "FP4 has none", err);
@@ -296,6 +338,7 @@ static bool orders_groups(const struct settings *s)
 
 static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
 {
+	static const char *const formats[] = { "pack-quantized", NULL };
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
 	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
 	struct ckpt_quant_weight *w = &g->weight;
@@ -307,7 +350,9 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float32, float16 or bfloat16");
 	if (s->weights && s->is_float)
 		return check_settings(g, s, s->bits, false, err);
-	rc = check_symmetric(g, s, err);
+	rc = check_format(g, s, formats, err);
+	if (rc == 0)
+		rc = check_symmetric(g, s, err);
 	if (rc == 0)
 		rc = ckpt_fill_no_global(g, err);
 	if (rc == 0)

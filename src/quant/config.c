@@ -102,7 +102,7 @@ static int look_at_root(struct ckpt_quant_config *c)
 		return 1;
 	}
 	q = json_object_get(c->root, "quantization"); /* of hf_quant_config.json */
-	if (json_is_object(q) && ckpt_quant_config_text(q, "quant_algo")) {
+	if (json_is_object(q) && json_object_get(q, "quant_algo")) {
 		c->says = q;
 		set_format(c, "modelopt");
 		return 1;
@@ -182,6 +182,19 @@ static int try_file(const char *folder, const char *name, struct ckpt_quant_conf
 	return 1;
 }
 
+/* ModelOpt writes both: some loaders take the one, some the other. */
+static int check_modelopt_file(const char *folder, const struct ckpt_quant_config *c, struct ckpt_error *err)
+{
+	struct ckpt_quant_config other = { 0 };
+	int rc = try_file(folder, "hf_quant_config.json", &other, err);
+	const json_t *algo = json_object_get(c->says, "quant_algo");
+
+	if (rc > 0 && algo && !json_equal((json_t *)algo, json_object_get(other.says, "quant_algo")))
+		rc = ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "says another quant_algo than config.json beside it"), other.path, NULL, CKPT_NO_OFFSET);
+	ckpt_quant_config_clear(&other);
+	return rc;
+}
+
 int ckpt_quant_config_find(const struct ckpt_model *model, struct ckpt_quant_config *out,
 			   struct ckpt_error *err)
 {
@@ -200,6 +213,8 @@ int ckpt_quant_config_find(const struct ckpt_model *model, struct ckpt_quant_con
 		return ckpt_fail_nomem(err);
 	for (size_t i = 0; rc == 0 && i < sizeof(names) / sizeof(names[0]); i++)
 		rc = try_file(folder, names[i], out, err);
+	if (rc > 0 && !strcmp(out->format, "modelopt"))
+		rc = check_modelopt_file(folder, out, err);
 	free(folder);
 	return rc < 0 ? rc : 0;
 }

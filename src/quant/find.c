@@ -307,6 +307,26 @@ static int find_items(struct mapping *m, struct ckpt_quant_group *g, struct ckpt
 	return 0;
 }
 
+/* A scale as another format calls it, beside a weight of this one: two readers would take two things. */
+static int check_others(const struct mapping *m, const struct ckpt_quant_entry *e, struct ckpt_error *err)
+{
+	const struct ckpt_quant_suffix *s;
+	uint32_t front = 0;
+	char shown[200];
+
+	for (size_t i = 0; i < ckpt_quant_format_count; i++) {
+		const struct ckpt_quant_format *other = &ckpt_quant_formats[i];
+
+		s = e->group || e->dropped ? NULL : suffix_of(other, e, &front);
+		if (!s || (s->role != CKPT_QUANT_SCALES && s->role != CKPT_QUANT_ZEROS && s->role != CKPT_QUANT_GLOBAL))
+			continue;
+		if (ckpt_strmap_find(&m->by_base, e->key, front))
+			return ckpt_fail(err, CKPT_E_FORMAT, "'%s' stands beside a weight that is quantized as %s has it, which has nothing of that name",
+					 ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)), m->q->format->name);
+	}
+	return 0;
+}
+
 static int group_mapping(struct ckpt_quant *q, uint32_t from, uint32_t to, struct ckpt_error *err)
 {
 	struct mapping m = { .q = q, .from = from, .to = to };
@@ -321,6 +341,8 @@ static int group_mapping(struct ckpt_quant *q, uint32_t from, uint32_t to, struc
 		rc = put_entry(&m, &q->entries[i], err);
 	for (uint32_t i = first; rc == 0 && i < q->group_count; i++)
 		rc = find_items(&m, q->groups[i], err);
+	for (uint32_t i = from; rc == 0 && i < to; i++)
+		rc = check_others(&m, &q->entries[i], err);
 	ckpt_strmap_clear(&m.by_key);
 	ckpt_strmap_clear(&m.by_base);
 	return rc;
@@ -502,12 +524,24 @@ static int choose(struct ckpt_quant *q, const char *as, struct ckpt_error *err)
 	return rc;
 }
 
+/* Is there a tensor of a dtype that items of some format have? A look at names takes much longer. */
+static bool may_have_items(const struct ckpt_model *model)
+{
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		enum ckpt_dtype dtype = model->tensors[i].dtype;
+
+		if (dtype == CKPT_DTYPE_INT32 || (dtype != CKPT_DTYPE_BOOL && dtype != CKPT_DTYPE_UNKNOWN && ckpt_dtype_size(dtype) == 1))
+			return true;
+	}
+	return false;
+}
+
 static int collect(struct ckpt_quant *q, struct ckpt_error *err)
 {
 	int rc = ckpt_model_has_tensors(q->model) ? 0 : ckpt_fail_nomem(err);
 
 	if (rc == 0)
-		rc = ckpt_model_walk(q->model, add_entry, q, err);
+		rc = may_have_items(q->model) ? ckpt_model_walk(q->model, add_entry, q, err) : 0;
 	if (rc == 0 && q->entry_count)
 		qsort(q->entries, q->entry_count, sizeof(*q->entries), by_holder);
 	return rc;

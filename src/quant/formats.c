@@ -9,6 +9,7 @@
  */
 #include "quant/fill.h"
 
+#include "base/text.h"
 #include "tensor/shape.h"
 
 #include <inttypes.h>
@@ -214,6 +215,8 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return ckpt_fill_single(g, err);
 	}
 	snprintf(g->scheme, sizeof(g->scheme), "FP8 (e4m3), blocks of %" PRId64 " x %" PRId64, rows, cols);
+	if (rows == 1 && g->weight.cols % (uint64_t)cols)
+		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "a row is no multiple of %" PRId64 " numbers", cols);
 	return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
 }
 
@@ -268,12 +271,53 @@ int ckpt_fill_nvfp4(struct ckpt_quant_group *g, bool divides, struct ckpt_error 
 	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 16, err);
 }
 
+/* What ModelOpt's algorithms are: of the weight alone, whatever activations are. */
+enum modelopt_kind { MO_ANY, MO_FP8, MO_FP8_ROWS, MO_INT8, MO_NVFP4, MO_MXFP8, MO_MXFP4 };
+static const struct {
+	const char *algo;
+	enum modelopt_kind kind;
+} modelopt_algos[] = {
+	{ "FP8", MO_FP8 },
+	{ "FP8_PER_CHANNEL_PER_TOKEN", MO_FP8_ROWS },
+	{ "INT8", MO_INT8 },
+	{ "W8A16", MO_INT8 },
+	{ "W8A8_SQ_PER_CHANNEL", MO_INT8 },
+	{ "NVFP4", MO_NVFP4 },
+	{ "W4A16_NVFP4", MO_NVFP4 },
+	{ "W4A8_NVFP4_FP8", MO_NVFP4 },
+	{ "MXFP8", MO_MXFP8 },
+	{ "MXFP4", MO_MXFP4 },
+	{ "W4A8_MXFP4_FP8", MO_MXFP4 },
+	{ "MIXED_PRECISION", MO_ANY },
+};
+
+/* The configuration says KIND, of all or of this module, if it says anything. */
+static int check_algo(const struct ckpt_quant_group *g, enum modelopt_kind kind, struct ckpt_error *err)
+{
+	const json_t *says = g->quant->config.says, *algo = json_object_get(says, "quant_algo"), *layer;
+	const char *text = json_string_value(algo), *key;
+	char shown[80];
+
+	if (!algo)
+		return 0;
+	if (text && !strcmp(text, "MIXED_PRECISION"))
+		json_object_foreach((json_t *)json_object_get(says, "quantized_layers"), key, layer)
+			if (strlen(key) == g->base_len && !memcmp(key, g->base, g->base_len))
+				text = ckpt_quant_config_text(layer, "quant_algo");
+	for (size_t i = 0; text && i < sizeof(modelopt_algos) / sizeof(modelopt_algos[0]); i++)
+		if (!strcmp(modelopt_algos[i].algo, text) && (modelopt_algos[i].kind == MO_ANY || modelopt_algos[i].kind == kind))
+			return 0;
+	return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says %s",
+				 text ? ckpt_escape(shown, sizeof(shown), text, strlen(text)) : "no algorithm");
+}
+
 static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS),
 				 *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
 	enum ckpt_dtype to = g->quant->to;
 	bool is_fp4 = items->dtype == CKPT_DTYPE_UINT8, is_mx = scales->dtype == CKPT_DTYPE_UINT8;
+	enum modelopt_kind kind = is_mx ? is_fp4 ? MO_MXFP4 : MO_MXFP8 : is_fp4 ? MO_NVFP4 : items->dtype == CKPT_DTYPE_INT8 ? MO_INT8 : MO_FP8;
 	int rc;
 
 	if (!is_fp4 && items->dtype != CKPT_DTYPE_FLOAT8_E4M3FN && items->dtype != CKPT_DTYPE_INT8)
@@ -282,6 +326,10 @@ static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 	g->weight.item = items->dtype;
 	g->weight.bits = is_fp4 ? 4 : 8;
 	rc = ckpt_fill_items(g, is_fp4 ? 2 : 1, err);
+	if (rc == 0 && kind == MO_FP8 && !ckpt_fill_is_single(g, CKPT_QUANT_SCALES))
+		kind = MO_FP8_ROWS;
+	if (rc == 0)
+		rc = check_algo(g, kind, err);
 	if (rc < 0)
 		return rc;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);

@@ -95,6 +95,7 @@ static int find_group_size(const struct ckpt_quant_group *g, const char *key, co
 static const char *find_bits(const struct ckpt_quant_group *g, uint32_t *bits)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS), *zeros = ckpt_quant_tensor(g, CKPT_QUANT_ZEROS);
+	bool is_said = json_object_get(g->quant->config.says, "bits");
 	int64_t says = ckpt_quant_config_int(g->quant->config.says, "bits", 0);
 	/* zero points of 32 outputs take BITS words */
 	uint64_t words = items->shape[1] % 32 ? 0 : items->shape[1] / 32, by_shape = 0;
@@ -102,7 +103,7 @@ static const char *find_bits(const struct ckpt_quant_group *g, uint32_t *bits)
 	if (words && zeros->shape[1] % words == 0)
 		by_shape = zeros->shape[1] / words;
 	*bits = says > 0 && says <= 8 ? (uint32_t)says : by_shape <= 8 ? (uint32_t)by_shape : 0;
-	if (says && by_shape && (uint64_t)says != by_shape)
+	if (is_said && (says < 1 || says > 8 || (by_shape && (uint64_t)says != by_shape)))
 		return "the configuration says another number of bits";
 	return *bits == 2 || *bits == 3 || *bits == 4 || *bits == 8 ? NULL : "of a number of bits that GPTQ does not have (2, 3, 4, 8)";
 }
@@ -169,6 +170,8 @@ int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted [%" PRIu64 ", %" PRIu64 "]", scales->shape[0], items->shape[1]);
 	w->bits = 4;
 	rc = find_group_size(g, "group_size", "q_group_size", items->shape[0], &size, err);
+	if (rc == 0 && size > 0 && items->shape[0] % (uint64_t)size)
+		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "its rows are no whole groups of %" PRId64, size);
 	if (rc == 0)
 		rc = fill_shape(g, items->shape[0], items->shape[1] * 8, size, err);
 	w->packed = w->zero_packed = CKPT_QUANT_AWQ;
