@@ -8,6 +8,7 @@
  * tensor must not be hidden.
  */
 #include "cat.h"
+#include "edit.h"
 #include "float_text.h"
 
 #include <inttypes.h>
@@ -33,6 +34,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("quiet", 'q', &quiet,
 		 "print only the numbers, not the line that says what they are"),
+	DEQUANTIZE_OPT("float32"),
 	SPOOL_OPT,
 	OPT_END
 };
@@ -378,6 +380,11 @@ static int run_cat(int argc, char **argv)
 		code = refuse_folder_name(output);
 	if (code != EXIT_FINE || !open_model(argv[first], &model, &code))
 		return code;
+	code = show_dequantized(argv[first], "float32", &model);
+	if (code != EXIT_FINE) {
+		ckpt_close(model);
+		return code;
+	}
 	rc = cat(model, argv[first + 1], &err);
 	if (rc < 0)
 		code = !err.status ? EXIT_ERROR : output ? save_failed(&err, force) : fail(&err);

@@ -68,6 +68,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing: the exit status tells"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "also list what is in an optimizer, and in what only one file has"),
+	DEQUANTIZE_OPT("bfloat16"),
 	SPOOL_OPT,
 	OPT_END
 };
@@ -224,6 +225,12 @@ static int open_side(struct opening *o, bool is_first, struct ckpt_model **out,
 	*err = o->err;
 	if (rc < 0)
 		return fail(err);
+	code = show_dequantized(path, "bfloat16", out);
+	if (code != EXIT_FINE) {
+		ckpt_close(*out);
+		*out = NULL;
+		return code;
+	}
 	rc = extract_part(out, name, err);
 	if (rc == 0)
 		rc = strip_names(out, err);

@@ -373,6 +373,112 @@ static void print_file(const struct summary *s, const char *path)
 		       f->foreign == 1 ? " is" : "s are");
 }
 
+/* ---- quantized weights ---- */
+
+enum { MOST_SCHEMES = 8 };
+
+struct scheme {
+	const char *text;
+	uint64_t weights, numel, nbytes;
+};
+
+/* The schemes of the weights of QUANT, and how many there are; the last one takes what is too many. */
+static size_t count_schemes(const struct ckpt_quant *quant, struct scheme *schemes, uint64_t *parts)
+{
+	size_t used = 0;
+
+	*parts = 0;
+	for (uint64_t i = 0; i < ckpt_quant_count(quant); i++) {
+		struct ckpt_quant_weight_info w = CKPT_QUANT_WEIGHT_INFO_INIT;
+		size_t k = 0;
+
+		ckpt_quant_get(quant, i, &w);
+		while (k < used && k + 1 < MOST_SCHEMES && strcmp(schemes[k].text, w.scheme) != 0)
+			k++;
+		if (k == used)
+			schemes[used++] = (struct scheme){ .text = w.scheme };
+		else if (strcmp(schemes[k].text, w.scheme) != 0)
+			schemes[k].text = "other schemes";
+		schemes[k].weights++;
+		schemes[k].numel += w.numel;
+		schemes[k].nbytes += w.nbytes;
+		*parts += w.parts;
+	}
+	return used;
+}
+
+/* The quantized weights of MODEL. NULL: it has none, or, if WHY is not empty, what says to be some is none. */
+static struct ckpt_quant *find_quantized(const struct ckpt_model *model, char *why, size_t size)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_quant *quant;
+	int rc = ckpt_quant_open(model, NULL, &quant, &err);
+
+	why[0] = '\0';
+	if (rc == 0)
+		return quant;
+	if (rc != CKPT_E_NOTFOUND)
+		ckpt_error_format(&err, why, size);
+	return NULL;
+}
+
+static void print_quantized(const struct ckpt_model *model)
+{
+	struct scheme schemes[MOST_SCHEMES];
+	char why[1024], a[32];
+	struct ckpt_quant *quant = find_quantized(model, why, sizeof(why));
+	uint64_t parts, whole;
+	size_t count;
+
+	if (!quant && why[0])
+		printf("%-12s%s\n", "quantized?", why);
+	if (!quant)
+		return;
+	count = count_schemes(quant, schemes, &parts);
+	for (size_t i = 0; i < count; i++)
+		printf("%-12s%s weight%s: %s; %.2f bits a number\n", i ? "" : "quantized", grouped(schemes[i].weights, a),
+		       plural(schemes[i].weights), schemes[i].text,
+		       schemes[i].numel ? (double)schemes[i].nbytes * 8 / (double)schemes[i].numel : 0.0);
+	whole = ckpt_tensor_count(model) - parts;
+	printf("%-12sas %s has it; %s other tensor%s ('ckpt cast --dequantize bf16' makes plain weights)\n", "",
+	       ckpt_quant_format(quant), grouped(whole, a), plural(whole));
+	ckpt_quant_close(quant);
+}
+
+/* { "format": ..., "schemes": [...], ... }, null, or { "error": ... } */
+static json_t *quantized_json(const struct ckpt_model *model)
+{
+	struct scheme schemes[MOST_SCHEMES];
+	char why[1024];
+	struct ckpt_quant *quant = find_quantized(model, why, sizeof(why));
+	json_t *object = json_object(), *list = json_array();
+	uint64_t parts;
+	size_t count = quant ? count_schemes(quant, schemes, &parts) : 0;
+
+	if (!quant) {
+		json_decref(list);
+		if (why[0])
+			json_set_name(object, "error", why);
+		else
+			json_decref(object);
+		return why[0] ? object : json_null();
+	}
+	json_set_name(object, "format", ckpt_quant_format(quant));
+	for (size_t i = 0; i < count; i++) {
+		json_t *scheme = json_object();
+
+		json_set_name(scheme, "scheme", schemes[i].text);
+		json_object_set_new(scheme, "weights", json_u64(schemes[i].weights));
+		json_object_set_new(scheme, "numbers", json_u64(schemes[i].numel));
+		json_object_set_new(scheme, "nbytes", json_u64(schemes[i].nbytes));
+		json_array_append_new(list, scheme);
+	}
+	json_object_set_new(object, "schemes", list);
+	json_object_set_new(object, "other_tensors", json_u64(ckpt_tensor_count(model) - parts));
+	ckpt_quant_close(quant);
+	return object;
+}
+
 static int print_page(const struct summary *s, const char *path, struct ckpt_error *err)
 {
 	struct line_count page = { 0 };
@@ -397,6 +503,7 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	print_parts(s->parts);
 	print_tally("dtypes", &s->dtypes);
 	print_tally("devices", &s->devices);
+	print_quantized(s->model);
 	print_adapter(s);
 	print_prefixes(s);
 	rc = ckpt_walk(s->model, print_item, &page, err);
@@ -554,6 +661,8 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 		rc = ckpt_walk(s->model, item_json, &items, err);
 	fputs("\n],\"parts\":", items.out);
 	print_parts_json(s->parts, items.out);
+	fputs(",\"quantized\":", items.out);
+	json_put(items.out, quantized_json(s->model));
 	fputs("}\n", items.out);
 	if (json_close(items.out, rc == 0) != EXIT_FINE && rc == 0)
 		rc = CKPT_E_IO;

@@ -46,6 +46,7 @@ static const struct opt opts[] = {
 		 "print only what is not finite or cannot be read, and no totals"),
 	OPT_STR("jobs", 'j', &many_jobs, "N",
 		"with --check-finite, take N files at once, each by a process"),
+	DEQUANTIZE_OPT("float32"),
 	NAME_SKIPPED_OPT,
 	SPOOL_OPT,
 	OPT_END
@@ -325,6 +326,11 @@ static int print_statistics(const char *path, struct ckpt_stat_options *options,
 
 	if (!open_model(path, &model, &code)) {
 		hint_json(json, path);
+		return code;
+	}
+	code = show_dequantized(path, "float32", &model);
+	if (code != EXIT_FINE) {
+		ckpt_close(model);
 		return code;
 	}
 	if (at && !take_part(&model, path, &code))

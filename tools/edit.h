@@ -37,6 +37,20 @@ extern struct str_list cast_only;
 /* How weights are quantized, whatever config.json says; NULL: as it says. */
 extern const char *quant_as;
 
+/* --dequantize[=DTYPE] of commands that read: NULL: as it is stored; "": USUAL of show_dequantized(). */
+extern const char *dequantize_to;
+
+/*
+ * If --dequantize asks, put the checkpoint with plain weights in place of *MODEL, which was opened as PATH. One
+ * without quantized weights stays, with a note. Returns the exit code, after a message.
+ */
+int show_dequantized(const char *path, const char *usual, struct ckpt_model **model);
+
+#define DEQUANTIZE_OPT(usual) \
+	OPT_OPTIONAL("dequantize", &dequantize_to, "DTYPE", \
+		     "take quantized weights as the numbers they stand for; default: " usual), \
+		QUANT_AS_OPT
+
 #define QUANT_FORMATS "fp8, compressed-tensors, modelopt, mxfp4, gptq, gptq_v2, awq, bitsandbytes"
 #define QUANT_AS_OPT \
 	OPT_STR("as", 0, &quant_as, "FORMAT", \
