@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized weights as numbers, held against the packages that write them, bit by bit.
+
+    CKPT=build/ckpt CKPT_PYTHON='python3;other-python' [CKPT_QUANT_SITE=folder;folder] python3 tests/interop/quantized.py
+    python3 tests/interop/quantized.py write FOLDER [CASE...]     only make the references (needs no ckpt)
+    python3 tests/interop/quantized.py judge FOLDER [CASE...]     only run ckpt over references that are there (needs no torch)
+
+CKPT_QUANT_SITE names folders of unpacked packages, separated by `;`: compressed-tensors, transformers, torchao, bitsandbytes, nvidia-modelopt,
+gpt-oss, auto-gptq, autoawq and what they need. What a package cannot be asked for comes from the formulas of quantized_files.py, and which of
+both it was is told. Ends with 77 if no torch of CKPT_PYTHON is of 2.8 or later.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True      # the scripts' folder stays as it is
+
+import each_torch  # noqa: E402
+
+TARGETS = {"bf16": ("BF16", 2), "f16": ("F16", 2), "f32": ("F32", 4)}
+INFINITE = {"bf16": 0x7F80, "f16": 0x7C00, "f32": 0x7F800000}
+# What of the packages no test needs, and is large.
+LEFT = re.compile(r"lib(bitsandbytes_(cuda|rocm|xpu)|.*cuda).*\.so|scipy.*|auto_gptq.libs|.*_kernels.cpython.*|autogptq_.*\.so|tests?|examples|__pycache__|llmcompressor.*")
+
+
+def read(path):
+    """{name: (code, shape, bytes)}, metadata"""
+    with open(path, "rb") as stream:
+        data = stream.read()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    metadata = header.pop("__metadata__", {})
+    return {name: (one["dtype"], one["shape"], data[8 + length + one["data_offsets"][0]:8 + length + one["data_offsets"][1]]) for name, one in header.items()}, metadata
+
+
+def is_nan(bits, target):
+    return bits & (0x7FFFFFFF if target == "f32" else 0x7FFF) > INFINITE[target]
+
+
+def difference(wanted, found, target):
+    """Of bytes of TARGET: every bit, but of NaN, whose bits are told by no package."""
+    size = TARGETS[target][1]
+    if wanted == found:
+        return ""
+    if len(wanted) != len(found):
+        return "%d bytes, not %d" % (len(found), len(wanted))
+    differ, first = 0, ""
+    for at in range(0, len(wanted), size):
+        one, other = wanted[at:at + size], found[at:at + size]
+        if one == other:
+            continue
+        one, other = int.from_bytes(one, "little"), int.from_bytes(other, "little")
+        if is_nan(one, target) and is_nan(other, target):
+            continue
+        differ += 1
+        first = first or "the first at %d: 0x%x, wanted 0x%x" % (at // size, other, one)
+    return "%d of %d differ, %s" % (differ, len(wanted) // size, first) if differ else ""
+
+
+def compare(folder, target, out):
+    """What is wrong with OUT."""
+    with open(os.path.join(folder, "case.json"), encoding="utf-8") as stream:
+        case = json.load(stream)
+    given, _ = read(os.path.join(folder, "model.safetensors"))
+    wanted, _ = read(os.path.join(folder, "expected-%s.safetensors" % target))
+    found, metadata = read(out)
+    wrong = []
+    for name in sorted((set(given) - set(case["gone"])) | set(wanted)):
+        if name not in found:
+            wrong.append("'%s' is missing" % name)
+        elif name not in wanted:
+            if found[name] != given[name]:
+                wrong.append("'%s' is not quantized, and is another now" % name)
+        elif found[name][:2] != wanted[name][:2]:
+            wrong.append("'%s' is %s %s, wanted %s %s" % (name, *found[name][:2], *wanted[name][:2]))
+        else:
+            text = difference(wanted[name][2], found[name][2], target)
+            wrong += ["'%s': %s" % (name, text)] if text else []
+    for name in sorted(set(found) - set(wanted) - (set(given) - set(case["gone"]))):
+        wrong.append("'%s' is still there" % name)
+    if case["kind"] == "torchao" and any('"_tensor_data_names"' in text for text in metadata.values()):
+        wrong.append("the metadata still tells of quantized tensors")
+    return wrong
+
+
+def judge(ckpt, references, only):
+    passed, failed = 0, []
+    for name in sorted(os.listdir(references)):
+        folder = os.path.join(references, name)
+        if only and name not in only or not os.path.isdir(folder):
+            continue
+        for target in TARGETS:
+            out = os.path.join(references, "%s-%s.out.safetensors" % (name, target))
+            if os.path.exists(out):
+                os.unlink(out)
+            done = subprocess.run([*shlex.split(ckpt), "cast", "--dequantize", target, os.path.join(folder, "model.safetensors"), out],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace", timeout=120)
+            if done.returncode or not os.path.exists(out):
+                wrong = ["exit status %d: %s" % (done.returncode, done.stderr.strip())]
+            else:
+                wrong = compare(folder, target, out)
+                os.unlink(out)
+            passed += not wrong
+            failed += ["%s, %s: %s" % (name, target, text) for text in wrong[:6]]
+    return passed, failed
+
+
+def link(source, target):
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy(source, target)
+
+
+def put_packages(site, work):
+    target = os.path.join(work, "packages")
+    shutil.rmtree(target, ignore_errors=True)
+    if site:
+        shutil.copytree(site, target, copy_function=link, ignore=lambda _, names: [name for name in names if LEFT.fullmatch(name)])
+
+
+def newest_torch():
+    """The last command of CKPT_PYTHON whose torch has all the types."""
+    for command in reversed(os.environ.get("CKPT_PYTHON", "").split(";") if os.environ.get("CKPT_PYTHON") else []):
+        done = subprocess.run([*shlex.split(command), "-c", each_torch.ASK_VERSION], stdout=subprocess.PIPE, encoding="utf-8")
+        found = re.search(r"torch version (\d+)\.(\d+)", done.stdout)
+        if found and tuple(map(int, found.groups())) >= (2, 8):
+            return command
+    return None
+
+
+def by_formula(references):
+    """Cases that no package has spoken of yet."""
+    for name in sorted(os.listdir(references)):
+        with open(os.path.join(references, name, "case.json"), encoding="utf-8") as stream:
+            if json.load(stream)["by"] == ["the formula"]:
+                yield name
+
+
+def write(command, work, only):
+    """References in WORK/references. True, if formulas and packages agree."""
+    right = True
+    for site in os.environ.get("CKPT_QUANT_SITE", "").split(";"):
+        if os.path.isdir(os.path.join(work, "references")):
+            only = list(by_formula(os.path.join(work, "references")))
+            if not only:
+                break
+        put_packages(site, work)
+        done = subprocess.run([*shlex.split(command), "quantized_files.py", "references", *only], cwd=work, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
+        print(done.stdout.strip())
+        right = right and done.returncode == 0
+    return right
+
+
+def main():
+    how = sys.argv[1] if sys.argv[1:] else "all"
+    if how == "judge":
+        passed, failed = judge(os.environ["CKPT"], sys.argv[2], sys.argv[3:])
+        for text in failed:
+            print("FAIL", text)
+        return each_torch.tell(passed, len(failed))
+    command = newest_torch()
+    if command is None:
+        print("skipped: CKPT_PYTHON names no torch of 2.8 or later")
+        return each_torch.SKIPPED
+    with each_torch.folder("quantized") as work:
+        right = write(command, work, sys.argv[3:])
+        references = os.path.join(work, "references")
+        if how == "write":
+            for name in os.listdir(references):
+                shutil.copytree(os.path.join(references, name), os.path.join(sys.argv[2], name), dirs_exist_ok=True)
+            return 0 if right else 1
+        passed, failed = judge(os.environ["CKPT"], references, [])
+    for text in failed:
+        print("FAIL", text)
+    return each_torch.tell(passed, len(failed) + (not right))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packages' own dequantization of what quantized_files.py makes, for those that ./packages has and that run without a GPU.
+
+reference(case, weight, target) gives pairs: which code it was, and the numbers. A package that is not there, or that refuses a
+weight, gives none. Parts of packages that cannot be imported as a whole (they want a GPU, or more packages) are loaded as files.
+"""
+
+import importlib
+import importlib.util
+import json
+import logging
+import os
+import sys
+import types
+import warnings
+
+warnings.simplefilter("ignore")
+logging.disable(logging.WARNING)
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+HERE = os.path.join(os.getcwd(), "packages")
+sys.path.insert(0, HERE)
+
+import torch  # noqa: E402
+
+LOADED, ABSENT = {}, {}
+
+
+def load(name, how):
+    """What HOW gives; None, and why, if it cannot be had."""
+    if name not in LOADED:
+        try:
+            LOADED[name] = how()
+        except Exception as e:      # whatever a package raises that lacks another
+            LOADED[name], ABSENT[name] = None, "%s: %s" % (type(e).__name__, str(e).split("\n")[0])
+    return LOADED[name]
+
+
+def version(package):
+    for name in os.listdir(HERE):
+        if name.lower().startswith(package.lower() + "-") and name.endswith(".dist-info"):
+            return name[len(package) + 1:-len(".dist-info")]
+    return "?"
+
+
+def named(package, where):
+    return "%s %s %s" % (package.replace("_", "-"), version(package), where)
+
+
+def from_file(path, name):
+    spec = importlib.util.spec_from_file_location(name, os.path.join(HERE, path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def stub(name, **attributes):
+    module = types.ModuleType(name)
+    module.__dict__.update(attributes)
+    module.__path__ = []
+    sys.modules[name] = module
+    return module
+
+
+# ---- how each is loaded
+
+def fp8_dequantize():
+    return importlib.import_module("transformers.integrations.finegrained_fp8").Fp8Dequantize(None)
+
+
+def block_dequantizer():
+    return importlib.import_module("compressed_tensors.entrypoints.convert").FP8BlockDequantizer
+
+
+def mxfp4():
+    return importlib.import_module("transformers.integrations.mxfp4")._convert_moe_packed_tensors
+
+
+def gpt_oss():
+    return importlib.import_module("gpt_oss.torch.weights").Checkpoint
+
+
+def compressed_tensors():
+    """The compressors by their format, and what makes a scheme of a dict."""
+    compressors = importlib.import_module("compressed_tensors.compressors")
+    quantization = importlib.import_module("compressed_tensors.quantization")
+    return compressors.BaseCompressor, quantization.QuantizationScheme
+
+
+def modelopt():
+    """The classes of qtensor, whose package wants more than they do."""
+    found = importlib.util.find_spec("modelopt")
+    root = os.path.join(os.path.dirname(found.origin), "torch", "quantization")
+    for name in ("modelopt.torch", "modelopt.torch.quantization", "modelopt.torch.quantization.qtensor"):
+        sys.modules.setdefault(name, stub(name))
+    sys.modules["modelopt.torch.quantization"].__path__ = [root]
+    sys.modules["modelopt.torch.quantization.qtensor"].__path__ = [os.path.join(root, "qtensor")]
+    stub("modelopt.torch.quantization.config", QuantizerAttributeConfig=object)
+    stub("modelopt.torch.quantization.utils", reduce_block_padding=reduce_block_padding, reduce_amax=None, reduce_block_amax=None,
+         convert_quantization_axis_to_reduce_axis=None)
+    stub("modelopt.torch.quantization.utils.numeric_utils", E2M1_MAX=6.0, E4M3_MAX=448.0, fp8_max_for_normalization=None)
+    stub("modelopt.torch.quantization.backends")
+    stub("modelopt.torch.quantization.backends.utils", fp4_compatible=None)
+    base = "modelopt.torch.quantization.qtensor."
+    stub(base + "base_qtensor", BaseQuantizedTensor=quantized_tensor(os.path.join(root, "qtensor", "base_qtensor.py")))
+    return {name: getattr(importlib.import_module(base + module), name) for module, name in (
+        ("fp8_tensor", "FP8QTensor"), ("int8_tensor", "INT8QTensor"), ("nvfp4_tensor", "NVFP4QTensor"), ("mxfp8_tensor", "MXFP8QTensor"),
+        ("mxfp4_tensor", "MXFP4QTensor"))}
+
+
+def reduce_block_padding(tensor, block_sizes):
+    assert all(tensor.shape[axis] % size == 0 for axis, size in block_sizes.items())
+    return tensor
+
+
+def quantized_tensor(path):
+    assert os.path.exists(path)
+
+    class BaseQuantizedTensor:
+        def __init__(self, shape, dtype, data):
+            self.metadata, self._quantized_data = {"shape": shape, "dtype": dtype}, data
+    return BaseQuantizedTensor
+
+
+def auto_gptq():
+    """QuantLinear of qlinear_cuda and qlinear_cuda_old, whose kernels for CPUs are torch."""
+    transformers = stub("transformers") if importlib.util.find_spec("transformers") is None else importlib.import_module("transformers")
+    utils = types.SimpleNamespace(Conv1D=type(None))
+    if not hasattr(transformers, "pytorch_utils"):
+        transformers.pytorch_utils = utils
+    stub("auto_gptq")
+    stub("auto_gptq.nn_modules")
+    stub("auto_gptq.nn_modules.qlinear", GeneralQuantLinear=object)
+    return {name: from_file("auto_gptq/nn_modules/qlinear/%s.py" % name, "auto_gptq.nn_modules.qlinear." + name)
+            for name in ("qlinear_cuda_old", "qlinear_cuda")}
+
+
+def awq():
+    return from_file("awq/utils/packing_utils.py", "awq_packing_utils").dequantize_gemm
+
+
+def bitsandbytes():
+    return importlib.import_module("bitsandbytes")
+
+
+def torchao():
+    return importlib.import_module("torchao.prototype.safetensors.safetensors_support").unflatten_tensor_state_dict
+
+
+# ---- what each makes of a weight
+
+def blocks_reference(case, weight, target):
+    parts = list(weight.parts.values())
+    yield from transformers_fp8(parts[0], parts[1], target, weight.options.get("block"))
+    dequantizer = load("FP8BlockDequantizer", block_dequantizer)
+    block = weight.options.get("block")
+    if dequantizer and block and parts[0].dim() == 2 and parts[0].dtype == torch.float8_e4m3fn:
+        one = dequantizer(weight_block_size=tuple(block), dtype=target)
+        yield named("compressed_tensors", "FP8BlockDequantizer"), one._create_dequantized_weight(parts[0], parts[1])
+
+
+def transformers_fp8(items, scale, target, block):
+    """It takes the block from the shapes: only where that gives the block that is meant."""
+    one = load("Fp8Dequantize", fp8_dequantize)
+    cols = items.shape[-1] * (2 if items.dtype == torch.int8 else 1)
+    if one is None or block and any(size % (count * part) or size != count * part for size, count, part in zip((items.shape[-2], cols), scale.shape[-2:], block)):
+        return
+    yield named("transformers", "Fp8Dequantize"), one._dequantize_one(items, scale, target)
+
+
+def tensor_reference(case, weight, target):
+    one = load("Fp8Dequantize", fp8_dequantize)
+    if one and weight.parts["weight_scale_inv"].dim() == 0:
+        yield named("transformers", "Fp8Dequantize"), one._dequantize_one(weight.parts["weight"], weight.parts["weight_scale_inv"], target)
+
+
+def ct_reference(case, weight, target):
+    found = load("compressed-tensors", compressed_tensors)
+    if found is None or (version("compressed_tensors") < "0.19") != (case.kind == "ct_old"):
+        return
+    base, scheme_of = found
+    scheme = scheme_of.model_validate({"targets": ["Linear"], "weights": weight.options["weights"], "format": weight.options["form"]})
+    compressor = base.get_value_from_registry(weight.options["form"])
+    value = compressor.decompress(dict(weight.parts), scheme)["weight"]
+    yield named("compressed_tensors", compressor.__name__ + ".decompress"), value.to(target)
+
+
+def gpt_oss_reference(case, weight, target):
+    convert = load("mxfp4", mxfp4)
+    if convert and case.kind == "gpt_oss":
+        yield named("transformers", "_convert_moe_packed_tensors"), convert(weight.parts["blocks"], weight.parts["scales"], dtype=target)
+
+
+def gpt_oss_original_reference(case, weight, target):
+    checkpoint = load("gpt-oss", gpt_oss)
+    if checkpoint:
+        class InMemory(checkpoint):
+            def __init__(self):
+                self.tensor_name_to_file = dict.fromkeys(weight.parts)
+
+            def _get_tensor(self, name):
+                return weight.parts[name]
+        yield named("gpt_oss", "Checkpoint._get_mxfp4_tensor"), InMemory()._get_mxfp4_tensor("blocks", "scales", dtype=target)
+
+
+def modelopt_reference(case, weight, target):
+    classes = load("modelopt", modelopt)
+    if classes is None:
+        return
+    items, scale = weight.parts["weight"], weight.parts["weight_scale"]
+    algorithm = weight.options["algorithm"]
+    if algorithm == "NVFP4":
+        shape = torch.Size((items.shape[0], items.shape[1] * 2))
+        value = classes["NVFP4QTensor"](shape, target, items).dequantize(target, scale=scale, double_scale=weight.parts["weight_scale_2"], block_sizes={-1: 16})
+    elif algorithm == "MXFP8":
+        value = classes["MXFP8QTensor"](items.shape, target, items).dequantize(target, scale=scale)
+    elif algorithm == "W4A8_MXFP4_FP8":
+        shape = torch.Size((items.shape[0], items.shape[1] * 2))
+        value = classes["MXFP4QTensor"](shape, target, items).dequantize(target, scale=scale, block_sizes={-1: 32})
+    else:
+        kind = "INT8QTensor" if items.dtype == torch.int8 else "FP8QTensor"
+        value = classes[kind](items.shape, target, items).dequantize(target, scale=scale[:, None] if scale.dim() else scale)
+    yield named("nvidia_modelopt", "dequantize of " + algorithm), value
+
+
+class Seen(Exception):
+    pass
+
+
+def gptq_reference(case, weight, target):
+    """The weight that the layer multiplies with, taken where it does so."""
+    modules = load("auto_gptq", auto_gptq)
+    if modules is None or weight.options["form"] != "gptq":
+        return
+    parts, bits = weight.parts, weight.options["bits"]
+    rows, cols = parts["scales"].shape[1], parts["g_idx"].shape[0]
+    straight = bool((parts["g_idx"][1:] >= parts["g_idx"][:-1]).all())
+    names = ["qlinear_cuda_old"] if straight else []
+    names += [] if weight.options["highest"] else ["qlinear_cuda"]
+    for name in names:
+        one = modules[name].QuantLinear(bits, weight.options["group"], cols, rows, False, weight_dtype=parts["scales"].dtype)
+        for part, tensor in parts.items():
+            one.register_buffer(part, tensor.clone())
+        found, matmul = [], torch.matmul
+
+        def seen(x, value):
+            found.append(value)
+            raise Seen
+        torch.matmul = seen
+        try:
+            one(torch.zeros(1, cols, dtype=parts["scales"].dtype))
+        except Seen:
+            pass
+        finally:
+            torch.matmul = matmul
+        yield named("auto_gptq", name), found[0].t().contiguous().to(target)
+
+
+def awq_reference(case, weight, target):
+    dequantize = load("autoawq", awq)
+    if dequantize:
+        parts = weight.parts
+        yield named("autoawq", "dequantize_gemm"), dequantize(parts["qweight"], parts["qzeros"], parts["scales"], 4, weight.options["group"]).t().contiguous().to(target)
+
+
+def bnb_4bits_reference(case, weight, target):
+    bnb = load("bitsandbytes", bitsandbytes)
+    if bnb is None:
+        return
+    parts = {local: tensor.clone() for local, tensor in weight.parts.items()}
+    items, state = parts.pop("weight"), parts.pop("quant_state")
+    parts["quant_state.bitsandbytes__" + weight.options["quant"]] = state
+    state = bnb.functional.QuantState.from_dict(parts, torch.device("cpu"))
+    yield named("bitsandbytes", "dequantize_4bit"), bnb.functional.dequantize_4bit(items, state).to(target)
+
+
+def bnb_int8_reference(case, weight, target):
+    if load("bitsandbytes", bitsandbytes):
+        yield (named("bitsandbytes", "int8_vectorwise_dequant"),
+               torch.ops.bitsandbytes.int8_vectorwise_dequant(weight.parts["weight"], weight.parts["SCB"]).to(target))
+
+
+def torchao_reference(case, weight, target):
+    unflatten = load("torchao", torchao)
+    if unflatten is None:
+        return
+    prefix = weight.name.rsplit(".", 1)[0] + "._weight_"
+    tensors = {prefix + local: tensor.clone() for local, tensor in weight.parts.items()}
+    found, left = unflatten(tensors, {weight.name: case.metadata[weight.name], "tensor_names": json.dumps([weight.name])})
+    assert not left, left
+    value = found[weight.name]
+    kind = type(value).__name__
+    yield named("torchao", kind), value.dequantize().to(target) if kind == "IntxUnpackedToInt8Tensor" else value.dequantize(target)
+
+
+REFERENCES = {"fp8_blocks": blocks_reference, "fp8_tensor": tensor_reference, "deepseek_v4": blocks_reference, "ct": ct_reference, "ct_old": ct_reference,
+              "gpt_oss": gpt_oss_reference, "gpt_oss_original": gpt_oss_original_reference, "modelopt": modelopt_reference, "gptq": gptq_reference,
+              "awq": awq_reference, "bnb_4bits": bnb_4bits_reference, "bnb_int8": bnb_int8_reference, "torchao": torchao_reference}
+
+
+def reference(case, weight, target):
+    return list(REFERENCES[case.kind](case, weight, target))
+
+
+def describe():
+    names = sorted(name[:-len(".dist-info")] for name in os.listdir(HERE) if name.endswith(".dist-info"))
+    return ", ".join(names) or "none"
+
+
+def absent():
+    return ABSENT
