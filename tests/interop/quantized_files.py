@@ -319,8 +319,9 @@ def ct_packed(name, bits, strategy, symmetric, dtype, shapes, group=None, order=
         if order == "group":
             where = [column // group for column in range(shape[1])]
             r.shuffle(where)
-            index = torch.tensor(where, dtype=torch.int32)
+            index = torch.tensor(where if n < 2 else [-1] * shape[1], dtype=torch.int32)     # -1: never set, and of no order
             parts["weight_g_idx"] = (base + ".weight_g_idx", index)
+            index = index if n < 2 else None
 
         def formula(target, i=items, s=scale, z=zero, b=block, g=index):
             if g is not None:
@@ -553,7 +554,7 @@ def bnb_4bits(name, kind, nested, dtype, shapes, block=64):
         text = torch.tensor(list(json.dumps(state).encode()), dtype=torch.uint8)
         parts["quant_state"] = (base + ".quant_state.bitsandbytes__" + kind, text)
         case.add(base, parts, lambda target, i=items, a=absmax, s=shape, c=count, t=numbers: (
-            t[nibbles(i.reshape(-1), True)[:c]] * a.repeat_interleave(block)[:c]).reshape(s).to(dtype).to(target), quant=kind, block=block, nested=nested)
+            t[nibbles(i.reshape(-1), True)[:c]] * a.repeat_interleave(block)[:c]).reshape(s).to(dtype).to(target), quant=kind, block=block, nested=nested, dtype=dtype)
     return case
 
 
@@ -703,8 +704,8 @@ def cases():
     yield ct_packed("ct_int4_channel", 4, "channel", True, BF16, [(8, 37), (3, 64), (1, 1)])
     yield ct_packed("ct_int4_channel_asymmetric", 4, "channel", False, F16, [(8, 37), (3, 64)])
     yield ct_packed("ct_int4_group_order", 4, "group", True, BF16, [(8, 64), (6, 128)], 16, "weight")
-    yield ct_packed("ct_int4_g_idx", 4, "group", True, F16, [(8, 64), (6, 128)], 16, "group", False)
-    yield ct_packed("ct_int4_g_idx_asymmetric", 4, "group", False, BF16, [(8, 64), (6, 128)], 16, "group", False)
+    yield ct_packed("ct_int4_g_idx", 4, "group", True, F16, [(8, 64), (6, 128), (4, 32)], 16, "group", False)
+    yield ct_packed("ct_int4_g_idx_asymmetric", 4, "group", False, BF16, [(8, 64), (6, 128), (4, 32)], 16, "group", False)
     for bits in (2, 8):
         yield ct_packed("ct_int%d_packed" % bits, bits, "group", True, BF16, [(8, 64), (5, 96)], 32)
         yield ct_packed("ct_int%d_packed_asymmetric" % bits, bits, "group", False, BF16, [(8, 64), (5, 96)], 32)
@@ -779,9 +780,23 @@ def numbers(case, packages, told):
     return made, sorted(by) or ["the formula"]
 
 
+def add_written(case, packages, made, by):
+    """One more weight, as the package itself writes it."""
+    for name, parts, source, numbers_of in packages.written(case):
+        for full, tensor in parts.values():
+            case.tensors[full] = tensor
+        case.gone += [full for full, _ in parts.values() if full != name]
+        case.weights.append(Weight(name, {}, {}, None))
+        by.append(source)
+        for text, target in TARGETS.items():
+            made[text][name] = numbers_of(target)
+
+
 def write(folder, case, packages, told):
     os.makedirs(folder, exist_ok=True)
     made, by = numbers(case, packages, told)
+    if packages:
+        add_written(case, packages, made, by)
     save(os.path.join(folder, "model.safetensors"), case.tensors, case.metadata)
     files = {"config.json": case.config, **case.files,
              "case.json": {"kind": case.kind, "by": by, "gone": sorted(case.gone), "weights": sorted(weight.name for weight in case.weights)}}

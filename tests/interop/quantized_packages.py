@@ -295,6 +295,171 @@ def torchao_reference(case, weight, target):
     yield named("torchao", kind), value.dequantize().to(target) if kind == "IntxUnpackedToInt8Tensor" else value.dequantize(target)
 
 
+# ---- weights as the packages themselves write them: (name, {local name: (name, tensor)}, who, numbers of a target)
+
+BASE = "model.layers.77.packed_by_its_package"
+
+
+def plain(rows, cols, dtype=torch.bfloat16):
+    """A weight with a row of zeros, subnormal numbers and one that is large."""
+    torch.manual_seed(rows * cols)
+    value = torch.randn(rows, cols, dtype=torch.float32)
+    value[1] = 0
+    value[2] *= 1e-38
+    value[3, 5] = 60000.0
+    return value.to(dtype)
+
+
+def of_state(state, whole):
+    return {local: (BASE + "." + local, tensor.detach().clone()) for local, tensor in state.items() if local not in whole}
+
+
+def reduced(value, weights):
+    """The least and the greatest of what one scale is for."""
+    rows, cols = value.shape
+    value = value.float()
+    if weights.strategy == "tensor":
+        parts = value.reshape(1, -1)
+    elif weights.strategy == "channel":
+        parts = value.reshape(rows, 1, cols)
+    elif weights.strategy == "block":
+        height, width = weights.block_structure
+        value = torch.nn.functional.pad(value, (0, -cols % width, 0, -rows % height))
+        parts = value.reshape(value.shape[0] // height, height, value.shape[1] // width, width).transpose(1, 2).flatten(2)
+    else:
+        parts = value.reshape(rows, cols // weights.group_size, weights.group_size)
+    return parts.amin(-1), parts.amax(-1)
+
+
+def ct_written(case):
+    found = load("compressed-tensors", compressed_tensors)
+    if found is None or (version("compressed_tensors") < "0.19") != (case.kind == "ct_old"):
+        return
+    quantization = importlib.import_module("compressed_tensors.quantization")
+    helpers = importlib.import_module("compressed_tensors.quantization.utils.helpers")
+    options = case.weights[0].options
+    scheme = found[1].model_validate({"targets": ["Linear"], "weights": options["weights"], "format": options["form"]})
+    weights = scheme.weights
+    dtype = case.tensors[case.weights[0].name.removesuffix("weight") + "weight_scale"].dtype
+    layer = torch.nn.Linear(96, 64, bias=False, dtype=dtype if dtype.itemsize > 1 else torch.bfloat16)
+    layer.weight.data = plain(64, 96, layer.weight.dtype)
+    quantization.initialize_module_for_quantization(layer, scheme)
+    least, most = reduced(layer.weight.data, weights)
+    more = {}
+    if weights.strategy == "tensor_group":
+        layer.weight_global_scale.data = helpers.generate_gparam(least.min().reshape(1), most.max().reshape(1))
+        more["global_scale"] = layer.weight_global_scale.data
+    scale, zero = helpers.calculate_qparams(least, most, weights, **more)
+    layer.weight_scale.data = scale.to(layer.weight_scale.dtype).reshape(layer.weight_scale.shape)
+    if getattr(layer, "weight_zero_point", None) is not None:
+        layer.weight_zero_point.data = zero.to(layer.weight_zero_point.dtype).reshape(layer.weight_zero_point.shape)
+    compressor = found[0].get_value_from_registry(options["form"])
+    compressor.compress_module(layer)
+    state = {local: tensor.detach().clone() for local, tensor in layer.state_dict().items()}
+    value = compressor.decompress(dict(state), scheme)["weight"]
+    yield BASE + ".weight", of_state(state, ()), named("compressed_tensors", compressor.__name__ + ".compress_module"), value.to
+
+
+def fp8_written(case):
+    one = load("Fp8Dequantize", fp8_dequantize)
+    block = case.config["quantization_config"]["weight_block_size"]
+    if one is None or block is None or case.kind != "fp8_blocks":
+        return
+    module = importlib.import_module("transformers.integrations.finegrained_fp8")
+    config = types.SimpleNamespace(weight_block_size=block, scale_fmt="float")
+    value = plain(2 * block[0], 3 * block[1])
+    state = module.Fp8Quantize(types.SimpleNamespace(quantization_config=config)).convert({BASE + ".weight": value})
+    state = {name.removeprefix(BASE + "."): tensor for name, tensor in state.items()}
+    yield (BASE + ".weight", of_state(state, ()), named("transformers", "Fp8Quantize"),
+           lambda target: one._dequantize_one(state["weight"], state["weight_scale_inv"], target))
+
+
+def bnb_4bits_written(case):
+    bnb = load("bitsandbytes", bitsandbytes)
+    if bnb is None:
+        return
+    options = case.weights[0].options
+    given = {"quant_type": options["quant"], "compress_statistics": options["nested"], "blocksize": options["block"]}
+    weight = bnb.nn.Params4bit(plain(33, 96, options["dtype"]), requires_grad=False, **given)
+    layer = bnb.nn.Linear4bit(96, 33, bias=False, compress_statistics=options["nested"], quant_type=options["quant"])
+    layer.weight = weight
+    layer = layer.to("cpu")
+    parts = of_state(layer.state_dict(), ())
+    value = bnb.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+    yield BASE + ".weight", parts, named("bitsandbytes", "Linear4bit"), value.to
+
+
+def bnb_int8_written(case):
+    bnb = load("bitsandbytes", bitsandbytes)
+    if bnb:
+        layer = bnb.nn.Linear8bitLt(96, 33, bias=False, has_fp16_weights=False)
+        layer.weight = bnb.nn.Int8Params(plain(33, 96, torch.float16), requires_grad=False, has_fp16_weights=False)
+        layer = layer.to("cpu")
+        state = layer.state_dict()
+        value = torch.ops.bitsandbytes.int8_vectorwise_dequant(state["weight"], state["SCB"])
+        yield BASE + ".weight", of_state(state, ()), named("bitsandbytes", "Linear8bitLt"), value.to
+
+
+def count_of_groups(case):
+    return 1 if case.config["quantization_config"]["group_size"] == -1 else 2
+
+
+def gptq_written(case):
+    modules, options = load("auto_gptq", auto_gptq), case.weights[0].options
+    act = not bool((case.weights[0].parts["g_idx"].diff() >= 0).all())
+    if modules is None or options["form"] != "gptq" or options["highest"] or act:
+        return
+    bits, count, rows = options["bits"], count_of_groups(case), 64
+    cols = count * options["group"]
+    dtype = case.weights[0].parts["scales"].dtype
+    layer = torch.nn.Linear(cols, rows, bias=False, dtype=dtype)
+    layer.weight.data = (plain(rows, cols).clamp(-3, 3) * 0.01).to(dtype)
+    groups = layer.weight.data.float().reshape(rows, count, -1)
+    scales = ((groups.amax(-1) - groups.amin(-1)) / (2 ** bits - 1)).clamp(min=1e-5)
+    zeros = (-groups.amin(-1) / scales).round().clamp(1, 2 ** bits - 1)
+    one = modules["qlinear_cuda_old"].QuantLinear(bits, options["group"], cols, rows, False, weight_dtype=dtype)
+    items = ((groups / scales.unsqueeze(-1) + zeros.unsqueeze(-1)).round().clamp(0, 2 ** bits - 1) - zeros.unsqueeze(-1)) * scales.unsqueeze(-1)
+    layer.weight.data = items.reshape(rows, cols).to(dtype)
+    one.pack(layer, scales.to(dtype), zeros.clone(), None)
+    parts = of_state(one.state_dict(), ())
+    weight = types.SimpleNamespace(parts={local: tensor for local, (_, tensor) in parts.items()}, options=options)
+    yield (BASE + ".weight", parts, named("auto_gptq", "QuantLinear.pack"), lambda target: next(gptq_reference(case, weight, target))[1])
+
+
+def awq_linear():
+    stub("awq")
+    stub("awq.utils")
+    stub("awq.utils.module", try_import=lambda name: (None, ""))
+    stub("awq.utils.utils", get_best_device=lambda: "cpu")
+    stub("awq.utils.packing_utils", dequantize_gemm=None)
+    return from_file("awq/modules/linear/gemm.py", "awq_linear_gemm").WQLinear_GEMM
+
+
+def awq_written(case):
+    linear, dequantize = load("awq linear", awq_linear), load("autoawq", awq)
+    if linear is None or dequantize is None:
+        return
+    group, count, rows = case.weights[0].options["group"], count_of_groups(case), 64
+    cols = count * group
+    groups = (plain(rows, cols).clamp(-3, 3) * 0.01).float().reshape(rows, count, -1)
+    scales = ((groups.amax(-1) - groups.amin(-1)) / 15).clamp(min=1e-5).half()
+    zeros = (-groups.amin(-1) / scales).round().clamp(0, 15)
+    items = ((groups / scales.unsqueeze(-1) + zeros.unsqueeze(-1)).round().clamp(0, 15) - zeros.unsqueeze(-1)) * scales.unsqueeze(-1)
+    layer = torch.nn.Linear(cols, rows, bias=False)
+    layer.weight.data = items.reshape(rows, cols)
+    one = linear.from_linear(layer, 4, group, scales=scales.t().contiguous(), zeros=zeros.t().contiguous())
+    parts = of_state(one.state_dict(), ())
+    value = dequantize(one.qweight, one.qzeros, one.scales, 4, group).t().contiguous()
+    yield BASE + ".weight", parts, named("autoawq", "WQLinear_GEMM.from_linear"), value.to
+
+
+WRITTEN = {"ct": ct_written, "ct_old": ct_written, "fp8_blocks": fp8_written, "bnb_4bits": bnb_4bits_written, "bnb_int8": bnb_int8_written, "gptq": gptq_written, "awq": awq_written}
+
+
+def written(case):
+    return list(WRITTEN[case.kind](case)) if case.kind in WRITTEN else []
+
+
 REFERENCES = {"fp8_blocks": blocks_reference, "fp8_tensor": tensor_reference, "deepseek_v4": blocks_reference, "ct": ct_reference, "ct_old": ct_reference,
               "gpt_oss": gpt_oss_reference, "gpt_oss_original": gpt_oss_original_reference, "modelopt": modelopt_reference, "gptq": gptq_reference,
               "awq": awq_reference, "bnb_4bits": bnb_4bits_reference, "bnb_int8": bnb_int8_reference, "torchao": torchao_reference}
