@@ -2,14 +2,15 @@
 """Quantized weights as numbers, held against the packages that write them, bit by bit.
 
     CKPT=build/ckpt CKPT_PYTHON='python3;other-python' [CKPT_QUANT_SITE=folder;folder] python3 tests/interop/quantized.py
-    python3 tests/interop/quantized.py write FOLDER [CASE...]     only make the references (needs no ckpt)
-    python3 tests/interop/quantized.py judge FOLDER [CASE...]     only run ckpt over references that are there (needs no torch)
+    python3 tests/interop/quantized.py write FOLDER [PATTERN...]     only make the references (needs no ckpt)
+    python3 tests/interop/quantized.py judge FOLDER [PATTERN...]     only run ckpt over references that are there (needs no torch)
 
 CKPT_QUANT_SITE names folders of unpacked packages, separated by `;`: compressed-tensors, transformers, torchao, bitsandbytes, nvidia-modelopt,
 gpt-oss, auto-gptq, autoawq and what they need. What a package cannot be asked for comes from the formulas of quantized_files.py, and which of
 both it was is told. Ends with 77 if no torch of CKPT_PYTHON is of 2.8 or later.
 """
 
+import fnmatch
 import json
 import os
 import re
@@ -62,13 +63,53 @@ def difference(wanted, found, target):
     return "%d of %d differ, %s" % (differ, len(wanted) // size, first) if differ else ""
 
 
+def write_file(path, tensors, metadata):
+    header, at = {"__metadata__": metadata} if metadata else {}, 0
+    for name, (code, shape, data) in tensors.items():
+        header[name] = {"dtype": code, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text + b"".join(data for _, _, data in tensors.values()))
+
+
+def write_set(folder, target):
+    """The case as a set of two files, in which nearly every weight is apart from its scales."""
+    tensors, metadata = read(os.path.join(folder, "model.safetensors"))
+    os.makedirs(target)
+    places = {}
+    for number in range(2):
+        name = "model-%05d-of-00002.safetensors" % (number + 1)
+        part = {one: tensors[one] for one in sorted(tensors)[number::2]}
+        write_file(os.path.join(target, name), part, {"format": "pt", **metadata})
+        places.update(dict.fromkeys(part, name))
+    with open(os.path.join(target, "model.safetensors.index.json"), "w", encoding="utf-8") as stream:
+        json.dump({"metadata": {"total_size": sum(len(data) for _, _, data in tensors.values())}, "weight_map": places}, stream)
+    for name in os.listdir(folder):
+        if name in ("config.json", "hf_quant_config.json"):
+            shutil.copy(os.path.join(folder, name), target)
+
+
+def read_any(path):
+    """A file, or all files of a set."""
+    if not os.path.isdir(path):
+        return read(path)
+    tensors, metadata = {}, {}
+    for name in sorted(os.listdir(path)):
+        if name.endswith(".safetensors"):
+            more, told = read(os.path.join(path, name))
+            tensors.update(more)
+            metadata.update(told)
+    return tensors, metadata
+
+
 def compare(folder, target, out):
     """What is wrong with OUT."""
     with open(os.path.join(folder, "case.json"), encoding="utf-8") as stream:
         case = json.load(stream)
     given, _ = read(os.path.join(folder, "model.safetensors"))
     wanted, _ = read(os.path.join(folder, "expected-%s.safetensors" % target))
-    found, metadata = read(out)
+    found, metadata = read_any(out)
     wrong = []
     for name in sorted((set(given) - set(case["gone"])) | set(wanted)):
         if name not in found:
@@ -88,25 +129,42 @@ def compare(folder, target, out):
     return wrong
 
 
+def remove(path):
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.unlink(path)
+
+
+def judge_one(ckpt, folder, target, source, out):
+    """What is wrong with what ckpt makes of SOURCE, a file or a set of the case in FOLDER."""
+    remove(out)
+    done = subprocess.run([*shlex.split(ckpt), "cast", "--dequantize", target, source, out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          encoding="utf-8", errors="replace", timeout=120)
+    if done.returncode or not os.path.exists(out):
+        return ["exit status %d: %s" % (done.returncode, done.stderr.strip())]
+    wrong = compare(folder, target, out)
+    remove(out)
+    return wrong
+
+
 def judge(ckpt, references, only):
     passed, failed = 0, []
     for name in sorted(os.listdir(references)):
         folder = os.path.join(references, name)
-        if only and name not in only or not os.path.isdir(folder):
+        if only and not any(fnmatch.fnmatch(name, pattern) for pattern in only) or not os.path.exists(os.path.join(folder, "case.json")):
             continue
         for target in TARGETS:
-            out = os.path.join(references, "%s-%s.out.safetensors" % (name, target))
-            if os.path.exists(out):
-                os.unlink(out)
-            done = subprocess.run([*shlex.split(ckpt), "cast", "--dequantize", target, os.path.join(folder, "model.safetensors"), out],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace", timeout=120)
-            if done.returncode or not os.path.exists(out):
-                wrong = ["exit status %d: %s" % (done.returncode, done.stderr.strip())]
-            else:
-                wrong = compare(folder, target, out)
-                os.unlink(out)
+            wrong = judge_one(ckpt, folder, target, os.path.join(folder, "model.safetensors"), os.path.join(references, "out.safetensors"))
             passed += not wrong
             failed += ["%s, %s: %s" % (name, target, text) for text in wrong[:6]]
+        parts = os.path.join(references, "set.in")
+        remove(parts)
+        write_set(folder, parts)
+        wrong = judge_one(ckpt, folder, "bf16", parts, os.path.join(references, "set.out"))
+        remove(parts)
+        passed += not wrong
+        failed += ["%s, bf16, a set: %s" % (name, text) for text in wrong[:6]]
     return passed, failed
 
 
@@ -137,6 +195,8 @@ def newest_torch():
 def by_formula(references):
     """Cases that no package has spoken of yet."""
     for name in sorted(os.listdir(references)):
+        if not os.path.exists(os.path.join(references, name, "case.json")):
+            continue        # what makes them failed, and that is told
         with open(os.path.join(references, name, "case.json"), encoding="utf-8") as stream:
             if json.load(stream)["by"] == ["the formula"]:
                 yield name

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized weights of every scheme that `ckpt cast --dequantize` knows, and the numbers that they stand for. Run by torch of 2.8 or later:
 
-    quantized_files.py OUTDIR [CASE...]
+    quantized_files.py OUTDIR [PATTERN...]      of the cases' names, as of files'
 
 OUTDIR/CASE/ has model.safetensors and config.json as the scheme's package writes them, expected-{bf16,f16,f32}.safetensors with the
 numbers, and case.json: the dtypes in which the tensors of the input are consumed, and who made the numbers.
@@ -11,6 +11,7 @@ it there), quantized_packages.py runs it, and a number that differs from the for
 held against the packages where those are, and stand for them elsewhere.
 """
 
+import fnmatch
 import json
 import os
 import random
@@ -49,7 +50,7 @@ def save(path, tensors, metadata=None):
     with open(path, "wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for name in sorted(tensors):
-            stream.write(bytes(tensors[name].contiguous().reshape(-1).view(torch.uint8).tolist()))
+            stream.write(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
 class Weight:
@@ -155,6 +156,22 @@ def pack_words(items, bits, dense):
                 words.append(sum(item << n * bits for n, item in enumerate(row[at:at + each])))
         out.append([word - (1 << 32) if word >> 31 else word for word in words])
     return torch.tensor(out, dtype=torch.int32).reshape(*items.shape[:-1], -1)
+
+
+def words_of(shape, bits):
+    """Items along the last dimension, and the words that hold them. Of many items the words are made first, which Python does not do one by one."""
+    if shape[0] * shape[1] < 100000 or 32 % bits:
+        items = torch.randint(0, 1 << bits, shape)
+        return items, pack_words(items, bits, True)
+    words = torch.randint(-(1 << 31), 1 << 31, (shape[0], shape[1] * bits // 32)).to(torch.int32)
+    items = (words.long().unsqueeze(-1) >> torch.arange(0, 32, bits)) & (1 << bits) - 1
+    return items.reshape(shape), words
+
+
+def old_words_of(shape, bits):
+    """No item crosses words: as compressed-tensors packed before 0.18."""
+    items = torch.randint(0, 1 << bits, shape)
+    return items, pack_words(items, bits, False)
 
 
 def standard(case):
@@ -300,17 +317,17 @@ def ct_plain(name, form, weights, dtype, shapes):
 def ct_packed(name, bits, strategy, symmetric, dtype, shapes, group=None, order=None, dense=True):
     """pack-quantized: fields of unsigned integers in int32 words; zero points are packed along the rows."""
     weights = ct_weights(bits, "int", strategy, symmetric, group_size=group, **({"actorder": order} if order else {}))
-    case = standard(Case(name, "ct" if dense else "ct_old", ct_config("pack-quantized", weights, version="0.20.0" if dense else "0.15.0.1")))
+    new = dense and order != "group"
+    case = standard(Case(name, "ct" if new else "ct_old", ct_config("pack-quantized", weights, version="0.20.0" if new else "0.15.0.1")))
     half = 1 << bits - 1
     for n, shape in enumerate(shapes):
         r = seeded(name, n)
         base = layer(n, "mlp.down_proj")
         grid, block = ct_grid(strategy, shape, weights)
-        items = torch.randint(0, 1 << bits, shape)
-        items.reshape(-1)[:1 << bits] = torch.arange(1 << bits)[:items.numel()]
+        items, words = words_of(shape, bits) if dense else old_words_of(shape, bits)
         scale = scales_of(grid, dtype, n)
         zero = torch.randint(0, 1 << bits, grid) if not symmetric else None
-        parts = {"weight_packed": (base + ".weight_packed", pack_words(items, bits, dense)),
+        parts = {"weight_packed": (base + ".weight_packed", words),
                  "weight_scale": (base + ".weight_scale", scale),
                  "weight_shape": (base + ".weight_shape", torch.tensor(shape))}
         if zero is not None:
@@ -333,14 +350,14 @@ def ct_packed(name, bits, strategy, symmetric, dtype, shapes, group=None, order=
     return case
 
 
-def ct_nvfp4(name):
+def ct_nvfp4(name, tops=(1234.5, 7.0, 3e38, 1e-38, 0.0, float("inf"), 0.1), shape=(16, 48)):
     """NVFP4PackedCompressor.decompress: bfloat16 comes out, whatever is asked for."""
     weights = ct_weights(4, "float", "tensor_group", group_size=16, scale_dtype="torch.float8_e4m3fn", zp_dtype="torch.float8_e4m3fn")
     case = standard(Case(name, "ct", ct_config("nvfp4-pack-quantized", weights)))
-    for n, top in enumerate((1234.5, 7.0, 3e38, 1e-38, 0.0, float("inf"), 0.1)):
+    for n, top in enumerate(tops):
         seeded(name, n)
         base = layer(n, "mlp.gate_proj")
-        items, scale = codes_of(torch.uint8, (16, 24)), codes_of(E4M3, (16, 3))
+        items, scale = codes_of(torch.uint8, (shape[0], shape[1] // 2)), codes_of(E4M3, (shape[0], shape[1] // 16))
         top = torch.tensor([top])
         parts = {"weight_packed": (base + ".weight_packed", items), "weight_scale": (base + ".weight_scale", scale),
                  "weight_global_scale": (base + ".weight_global_scale", top)}
@@ -389,13 +406,13 @@ def e2m3(packed):
 
 # ---- gpt-oss
 
-def gpt_oss(name, original):
+def gpt_oss(name, original, shapes=((2, 6, 3, 16), (3, 5, 1, 16), (1, 40, 2, 16))):
     """transformers' convert_moe_packed_tensors transposes, as its model wants it; gpt_oss.torch.weights does not. Both use torch.ldexp,
     which is exact in torch 2.14: of the scale 255, too, a zero is a zero. (Torch 2.6 multiplies by 2.0 ** 128, which is infinite.)"""
     config = {"model_type": "gpt_oss", "torch_dtype": "bfloat16", "quantization_config": {
         "quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}}
     case = standard(Case(name, "gpt_oss_original" if original else "gpt_oss", config))
-    for n, shape in enumerate(((2, 6, 3, 16), (3, 5, 1, 16), (1, 40, 2, 16))):
+    for n, shape in enumerate(shapes):
         seeded(name, n)
         base = "block.%d.mlp.mlp1_weight" % n if original else layer(n, "mlp.experts.gate_up_proj" if n % 2 else "mlp.experts.down_proj")
         blocks, scales = codes_of(torch.uint8, shape), e8m0_of(shape[:-1], n)
@@ -477,7 +494,7 @@ def gptq(name, bits, group, form="gptq", act=False, dtype=F16, shapes=((64, 32),
         r = seeded(name, n)
         base, size = layer(n, "self_attn.v_proj"), cols if group == -1 else group
         groups = -(-cols // size)
-        items, fields = torch.randint(0, 1 << bits, (rows, cols)), torch.randint(0, 1 << bits, (groups, rows))
+        (items, words), fields = words_of((rows, cols), bits), torch.randint(0, 1 << bits, (groups, rows))
         if form == "gptq" and not highest:
             # What the highest means is not agreed on: 0 in qlinear_cuda_old and gptqmodel's converter, 2 ** bits in qlinear_cuda.
             fields = fields.clamp(max=(1 << bits) - 2)
@@ -486,7 +503,7 @@ def gptq(name, bits, group, form="gptq", act=False, dtype=F16, shapes=((64, 32),
             r.shuffle(index)
         index = torch.tensor(index, dtype=torch.int32)
         scales = scales_of((groups, rows), dtype, n)
-        parts = {"qweight": (base + ".qweight", pack_words(items, bits, True).t().contiguous()), "qzeros": (base + ".qzeros", pack_words(fields, bits, True)),
+        parts = {"qweight": (base + ".qweight", words.t().contiguous()), "qzeros": (base + ".qzeros", pack_words(fields, bits, True)),
                  "scales": (base + ".scales", scales), "g_idx": (base + ".g_idx", index)}
 
         def formula(target, i=items, f=fields, s=scales, g=index.long()):
@@ -497,22 +514,19 @@ def gptq(name, bits, group, form="gptq", act=False, dtype=F16, shapes=((64, 32),
     return case
 
 
-def awq(name, group, dtype=F16):
+def awq(name, group, dtype=F16, shapes=((64, 16), (96, 40))):
     """autoawq's dequantize_gemm: (weight - zero) * scale in the dtype of the scales, and the transpose of it."""
     config = {"model_type": "llama", "torch_dtype": "float16", "quantization_config": {
         "quant_method": "awq", "bits": 4, "group_size": group, "zero_point": True, "version": "gemm", "modules_to_not_convert": None}}
     case = standard(Case(name, "awq", config))
-    for n, (cols, rows) in enumerate(((64, 16), (96, 40))):
+    for n, (cols, rows) in enumerate(shapes):
         seeded(name, n)
         base, size = layer(n, "mlp.down_proj"), cols if group == -1 else group
-        items, zeros = torch.randint(0, 16, (cols, rows)), torch.randint(0, 16, (cols // size, rows))
+        fields, items = words_of((cols, rows), 4)
+        zero_fields, zeros = words_of((cols // size, rows), 4)
         scales = scales_of((cols // size, rows), dtype, n)
-
-        def packed(value):
-            fields = torch.zeros_like(value).reshape(value.shape[0], -1, 8)
-            fields[..., AWQ_FIELDS] = value.reshape(value.shape[0], -1, 8)
-            return pack_words(fields.reshape(value.shape), 4, True)
-        parts = {"qweight": (base + ".qweight", packed(items)), "qzeros": (base + ".qzeros", packed(zeros)), "scales": (base + ".scales", scales)}
+        parts = {"qweight": (base + ".qweight", items), "qzeros": (base + ".qzeros", zeros), "scales": (base + ".scales", scales)}
+        items, zeros = (value.reshape(value.shape[0], -1, 8)[..., AWQ_FIELDS].reshape(value.shape) for value in (fields, zero_fields))
         case.add(base + ".weight", parts, lambda target, i=items, z=zeros, s=scales, g=size: (
             (i - z.repeat_interleave(g, 0)).to(s.dtype) * s.repeat_interleave(g, 0)).t().contiguous().to(target), group=size)
     return case
@@ -749,6 +763,18 @@ def cases():
     yield torchao_mx("torchao_mxfp8", False)
     yield torchao_mx("torchao_mxfp4", True)
     yield torchao_nvfp4("torchao_nvfp4")
+    # Large enough for several threads and for more than one band of rows.
+    yield fp8_blocks("large_fp8_blocks", [128, 128], ((1700, 1111),))
+    yield fp8_blocks("large_fp8_experts", [128, 128], ((3, 700, 900),))
+    yield ct_plain("large_ct_int8_channel", "int-quantized", ct_weights(8, "int", "channel", False), BF16, [(1500, 1033)])
+    yield ct_packed("large_ct_int4_group", 4, "group", False, BF16, [(1024, 1536)], 128)
+    yield ct_packed("large_ct_int4_g_idx", 4, "group", False, F16, [(1024, 1536)], 128, "group", True)
+    yield ct_nvfp4("large_ct_nvfp4", (1234.5,), (1025, 1040))
+    yield gpt_oss("large_gpt_oss", False, ((3, 530, 31, 16),))
+    yield gptq("large_gptq_4", 4, 128, shapes=((1536, 1024),))
+    yield gptq("large_gptq_act", 4, 128, act=True, shapes=((1536, 1024),))
+    yield awq("large_awq", 128, shapes=((1536, 1032),))
+    yield bnb_4bits("large_bnb_nf4", "nf4", True, BF16, ((1111, 1210),))
 
 
 def same(one, other):
@@ -815,7 +841,7 @@ def main():
         print("packages:", packages.describe())
     told = []
     for case in cases():
-        if sys.argv[2:] and case.name not in sys.argv[2:]:
+        if sys.argv[2:] and not any(fnmatch.fnmatch(case.name, pattern) for pattern in sys.argv[2:]):
             continue
         by = write(os.path.join(sys.argv[1], case.name), case, packages, told)
         print("%s: %d weights by %s" % (case.name, len(case.weights), ", ".join(by)))

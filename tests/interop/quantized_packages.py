@@ -341,8 +341,9 @@ def ct_written(case):
     scheme = found[1].model_validate({"targets": ["Linear"], "weights": options["weights"], "format": options["form"]})
     weights = scheme.weights
     dtype = case.tensors[case.weights[0].name.removesuffix("weight") + "weight_scale"].dtype
-    layer = torch.nn.Linear(96, 64, bias=False, dtype=dtype if dtype.itemsize > 1 else torch.bfloat16)
-    layer.weight.data = plain(64, 96, layer.weight.dtype)
+    cols = 2 * weights.group_size if weights.group_size and weights.group_size > 48 else 96
+    layer = torch.nn.Linear(cols, 64, bias=False, dtype=dtype if dtype.itemsize > 1 else torch.bfloat16)
+    layer.weight.data = plain(64, cols, layer.weight.dtype)
     quantization.initialize_module_for_quantization(layer, scheme)
     least, most = reduced(layer.weight.data, weights)
     more = {}
