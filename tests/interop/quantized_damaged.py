@@ -90,8 +90,9 @@ X = "model.layers.0.mlp.up_proj"
 class Part:
     """FITS: by how much each dimension can be changed and nothing fits any more; KNOWN: what else it can be; ALSO: another name it has in other files."""
 
-    def __init__(self, local, fits=(), known=(), also=(), optional=False):
-        self.name, self.fits, self.known, self.also, self.optional = (local if local.startswith("model.") else X + local), fits, known, also, optional
+    def __init__(self, local, fits=(), known=(), also=(), optional=False, base=X):
+        self.name = local if local.startswith("model.") else base + local
+        self.fits, self.known, self.also, self.optional = fits, known, also, optional
 
 
 BOTH = ((0, 1), (0, -1), (1, 1), (1, -1))
@@ -109,8 +110,10 @@ def fp8_blocks():
     file = File(quantization("fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[32, 16]), 1)
     file.add(X + ".weight", "F8_E4M3", [64, 48])
     file.add(X + ".weight_scale_inv", "F32", [2, 3])
-    parts = [Part(".weight", ((0, 1), (0, -32), (1, 1), (1, -16)), ("F16", "BF16", "F32", "F8_E5M2")), Part(".weight_scale_inv", BOTH, FLOATS + ("U8",), (X + ".scale", X + ".weight_scale"))]
-    return file, parts, [("weight_block_size", value) for value in ([128, 128], [16, 32], [32, 32], [0, 0], [32], [32, 16, 1], [-32, 16], "32x16", [32, 0], [1, 1], [1 << 63, 1 << 63], 32, None)]
+    parts = [Part(".weight", ((0, 1), (0, -32), (1, 1), (1, -16)), ("F16", "BF16", "F32", "F8_E5M2")),
+             Part(".weight_scale_inv", BOTH, FLOATS + ("U8",), (X + ".scale", X + ".weight_scale"))]
+    return file, parts, [("weight_block_size", value) for value in ([128, 128], [16, 32], [32, 32], [0, 0], [32], [32, 16, 1], [-32, 16], "32x16", [32, 0],
+                                                                    [1, 1], [1 << 63, 1 << 63], 32, None)]
 
 
 def fp8_experts():
@@ -118,7 +121,27 @@ def fp8_experts():
     file = File(quantization("fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[32, 16]), 2)
     file.add(name, "F8_E4M3", [3, 64, 48])
     file.add(name + "_scale_inv", "F32", [3, 2, 3])
-    parts = [Part(name, ((0, 1), (0, -1), (1, 1), (2, 1)), ("F16", "BF16", "F32", "F8_E5M2")), Part(name + "_scale_inv", ((0, 1), (0, -1), (1, 1), (1, -1), (2, 1), (2, -1)), FLOATS + ("U8",))]
+    parts = [Part(name, ((0, 1), (0, -1), (1, 1), (2, 1)), ("F16", "BF16", "F32", "F8_E5M2")),
+             Part(name + "_scale_inv", ((0, 1), (0, -1), (1, 1), (1, -1), (2, 1), (2, -1)), FLOATS + ("U8",))]
+    return file, parts, [("weight_block_size", value) for value in ([128, 128], [16, 32], [0, 16], [32])]
+
+
+def fp8_mx():
+    file = File(quantization("mxfp8", fmt="e4m3", scale_fmt="ue8m0", activation_scheme="dynamic", weight_block_size=[1, 32]), 61)
+    file.add(X + ".weight", "F8_E4M3", [12, 96])
+    file.add(X + ".weight_scale_inv", "U8", [12, 3])
+    parts = [Part(".weight", BOTH, FLOATS + ("F8_E5M2", "U8")), Part(".weight_scale_inv", BOTH, FLOATS + ("F8_E8M0",))]
+    return file, parts, [("weight_block_size", value) for value in ([1, 16], [128, 128], [32, 1], [1, 0], [1, -32])]
+
+
+def deepseek_v4_dense():
+    config = quantization("fp8", fmt="e4m3", scale_fmt="ue8m0", activation_scheme="dynamic", weight_block_size=[32, 16])
+    config["model_type"] = "deepseek_v4"
+    file, base = File(config, 62), "layers.0.attn.wq_a"
+    file.add(base + ".weight", "F8_E4M3", [64, 48])
+    file.add(base + ".scale", "F8_E8M0", [2, 3])
+    parts = [Part(".weight", ((0, 1), (0, -32), (1, 1), (1, -16)), FLOATS + ("U8", "F8_E5M2"), base=base),
+             Part(".scale", BOTH, FLOATS + ("U8", "F8_E5M2"), (base + ".weight_scale_inv",), base=base)]
     return file, parts, [("weight_block_size", value) for value in ([128, 128], [16, 32], [0, 16], [32])]
 
 
@@ -128,9 +151,8 @@ def deepseek_v4():
     file, base = File(config, 3), "layers.0.ffn.experts.3.w1"
     file.add(base + ".weight", "I8", [6, 32])
     file.add(base + ".scale", "F8_E8M0", [6, 2])
-    parts = [Part(".weight", BOTH, ("F8_E4M3",) + FLOATS + ("U8",)), Part(".scale", BOTH, ("U8",) + FLOATS, (base + ".weight_scale_inv",))]
-    for part, local in zip(parts, (".weight", ".scale")):
-        part.name = base + local
+    parts = [Part(".weight", BOTH, ("F8_E4M3",) + FLOATS + ("U8",), base=base),
+             Part(".scale", BOTH, ("U8",) + FLOATS, (base + ".weight_scale_inv",), base=base)]
     return file, parts, []
 
 
@@ -141,8 +163,8 @@ def ct(form, bits, kind, strategy, activations=None, **more):
 
 
 WEIGHTS = "config_groups/group_0/weights/"
-FORMATS = ("float-quantized", "int-quantized", "pack-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized", "marlin-24", "sparse-24-bitmask", "strange")
-PACKED = (X + ".weight_packed",)
+FORMATS = ("float-quantized", "int-quantized", "pack-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized", "marlin-24",
+           "sparse-24-bitmask", "strange")
 
 
 def other_formats(*those):
@@ -154,28 +176,32 @@ def ct_fp8_channel():
     file.add(X + ".weight", "F8_E4M3", [24, 40])
     file.add(X + ".weight_scale", "BF16", [24, 1])
     parts = [Part(".weight", ROWS, FLOATS + ("F8_E5M2", "I8")), Part(".weight_scale", BOTH[:3], FLOATS, (X + ".weight_scale_inv",))]
-    return file, parts, other_formats("float-quantized", "int-quantized") + [(WEIGHTS + "num_bits", 4), (WEIGHTS + "num_bits", 16), (WEIGHTS + "type", "int"),
-                                                                          (WEIGHTS + "strategy", "block"), (WEIGHTS + "strategy", "tensor"), (WEIGHTS + "strategy", "strange"),
-                                                                          (WEIGHTS + "symmetric", False)]
+    return file, parts, other_formats("float-quantized", "int-quantized") + [(WEIGHTS + "num_bits", 4), (WEIGHTS + "num_bits", 16),
+            (WEIGHTS + "type", "int"), (WEIGHTS + "strategy", "block"), (WEIGHTS + "strategy", "tensor"), (WEIGHTS + "strategy", "strange"),
+            (WEIGHTS + "symmetric", False)]
 
 
 def ct_fp8_block():
-    file = File(ct("float-quantized", 8, "float", "block", {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 128, "dynamic": True, "symmetric": True},
-                   block_structure=[32, 16]), 5)
+    file = File(ct("float-quantized", 8, "float", "block", {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 128, "dynamic": True,
+                                                            "symmetric": True}, block_structure=[32, 16]), 5)
     file.add(X + ".weight", "F8_E4M3", [64, 48])
     file.add(X + ".weight_scale", "BF16", [2, 3])
     parts = [Part(".weight", ((0, 1), (0, -32), (1, 1), (1, -16)), FLOATS + ("F8_E5M2", "I8")), Part(".weight_scale", BOTH, FLOATS, (X + ".weight_scale_inv",))]
-    return file, parts, [(WEIGHTS + "block_structure", value) for value in ([128, 128], [16, 32], [0, 0], [32], None, [-32, -16], "16x32")] + [
-        (WEIGHTS + "strategy", "channel"), (WEIGHTS + "strategy", "tensor"), (WEIGHTS + "num_bits", 4), (WEIGHTS + "type", "int")] + other_formats("float-quantized", "int-quantized")
+    return file, parts, [(WEIGHTS + "block_structure", value) for value in ([128, 128], [16, 32], [0, 0], [32], None, [-32, -16],
+            "16x32")] + [(WEIGHTS + "strategy", "channel"), (WEIGHTS + "strategy", "tensor"), (WEIGHTS + "num_bits", 4),
+                         (WEIGHTS + "type", "int")] + other_formats("float-quantized", "int-quantized")
 
 
 def ct_int8_asymmetric():
-    file = File(ct("int-quantized", 8, "int", "channel", {"num_bits": 8, "type": "int", "strategy": "token", "dynamic": True, "symmetric": True}, symmetric=False), 6)
+    file = File(ct("int-quantized", 8, "int", "channel", {"num_bits": 8, "type": "int", "strategy": "token", "dynamic": True, "symmetric": True},
+                   symmetric=False), 6)
     file.add(X + ".weight", "I8", [24, 40])
     file.add(X + ".weight_scale", "BF16", [24, 1])
     file.add(X + ".weight_zero_point", "I8", [24, 1])
-    parts = [Part(".weight", ROWS, FLOATS + ("F8_E4M3", "U8")), Part(".weight_scale", BOTH[:3], FLOATS), Part(".weight_zero_point", BOTH[:3], FLOATS + ("U8", "I16", "I64"))]
-    return file, parts, other_formats("float-quantized", "int-quantized") + [(WEIGHTS + "num_bits", 4), (WEIGHTS + "type", "float"), (WEIGHTS + "strategy", "block")]
+    parts = [Part(".weight", ROWS, FLOATS + ("F8_E4M3", "U8")), Part(".weight_scale", BOTH[:3], FLOATS),
+             Part(".weight_zero_point", BOTH[:3], FLOATS + ("U8", "I16", "I64"))]
+    return file, parts, other_formats("float-quantized", "int-quantized") + [(WEIGHTS + "num_bits", 4), (WEIGHTS + "type", "float"),
+            (WEIGHTS + "strategy", "block")]
 
 
 def packed(bits, symmetric, g_idx=False):
@@ -192,7 +218,8 @@ def packed(bits, symmetric, g_idx=False):
         file.add(X + ".weight_g_idx", "I32", [96], i32([n * 7 % 96 // 32 for n in range(96)]))
         parts.append(Part(".weight_g_idx", ONE, ("I64", "I16", "U16")))
     wrong = [(WEIGHTS + "num_bits", value) for value in (1, 2, 3, 5, 16, 0, -4, 8 if bits == 4 else 4)]
-    wrong += [(WEIGHTS + "group_size", value) for value in (16, 64, 128, 0, -2, 96, 1 << 64)] + [(WEIGHTS + "type", "float"), (WEIGHTS + "strategy", "channel"), (WEIGHTS + "strategy", "block")]
+    wrong += [(WEIGHTS + "group_size", value) for value in (16, 64, 128, 0, -2, 96, 1 << 64)] + [(WEIGHTS + "type", "float"), (WEIGHTS + "strategy",
+            "channel"), (WEIGHTS + "strategy", "block")]
     return file, parts, wrong + other_formats("pack-quantized") + ([(WEIGHTS + "symmetric", False)] if symmetric else [])
 
 
@@ -217,8 +244,10 @@ def ct_nvfp4():
     file.add(X + ".weight_packed", "U8", [12, 24])
     file.add(X + ".weight_scale", "F8_E4M3", [12, 3])
     file.add(X + ".weight_global_scale", "F32", [1])
-    parts = [Part(".weight_packed", BOTH, ("I8",)), Part(".weight_scale", BOTH, ("U8", "F8_E8M0") + FLOATS), Part(".weight_global_scale", ((0, 1), (0, 2), (0, -1)), FLOATS, (X + ".weight_scale_2",))]
-    return file, parts, [(WEIGHTS + "group_size", value) for value in (32, 8, 128, 0, -1, None)] + [(WEIGHTS + "num_bits", 8), (WEIGHTS + "type", "int")] + other_formats("nvfp4-pack-quantized")
+    parts = [Part(".weight_packed", BOTH, ("I8",)), Part(".weight_scale", BOTH, ("U8", "F8_E8M0") + FLOATS),
+             Part(".weight_global_scale", ((0, 1), (0, 2), (0, -1)), FLOATS, (X + ".weight_scale_2",))]
+    return file, parts, [(WEIGHTS + "group_size", value) for value in (32, 8, 128, 0, -1, None)] + [(WEIGHTS + "num_bits", 8),
+            (WEIGHTS + "type", "int")] + other_formats("nvfp4-pack-quantized")
 
 
 def ct_mxfp4():
@@ -226,7 +255,8 @@ def ct_mxfp4():
     file.add(X + ".weight_packed", "U8", [12, 48])
     file.add(X + ".weight_scale", "U8", [12, 3])
     parts = [Part(".weight_packed", BOTH, ("I8",)), Part(".weight_scale", BOTH, ("F8_E8M0", "F8_E4M3") + FLOATS)]
-    return file, parts, [(WEIGHTS + "group_size", value) for value in (16, 64, 0, -1, None)] + [(WEIGHTS + "num_bits", 8), (WEIGHTS + "type", "int")] + other_formats("mxfp4-pack-quantized")
+    return file, parts, [(WEIGHTS + "group_size", value) for value in (16, 64, 0, -1, None)] + [(WEIGHTS + "num_bits", 8),
+            (WEIGHTS + "type", "int")] + other_formats("mxfp4-pack-quantized")
 
 
 def ct_mxfp8():
@@ -234,8 +264,8 @@ def ct_mxfp8():
     file.add(X + ".weight", "F8_E4M3", [12, 96])
     file.add(X + ".weight_scale", "U8", [12, 3])
     parts = [Part(".weight", BOTH, ("F8_E5M2", "I8") + FLOATS), Part(".weight_scale", BOTH, ("F8_E8M0",) + FLOATS)]
-    return file, parts, [(WEIGHTS + "group_size", value) for value in (16, 64, 0, -1)] + [(WEIGHTS + "num_bits", 4), (WEIGHTS + "type", "int")] + other_formats(
-        "mxfp8-quantized", "float-quantized")
+    return file, parts, [(WEIGHTS + "group_size", value) for value in (16, 64, 0, -1)] + [(WEIGHTS + "num_bits", 4),
+            (WEIGHTS + "type", "int")] + other_formats("mxfp8-quantized", "float-quantized")
 
 
 def gpt_oss():
@@ -254,13 +284,29 @@ def gpt_oss():
 def modelopt(algorithm, seed, **more):
     config = quantization("modelopt", quant_algo=algorithm, ignore=["lm_head"], producer={"name": "modelopt", "version": "0.47.0"})
     file = File(config, seed)
-    file.files["hf_quant_config.json"] = {"producer": {"name": "modelopt", "version": "0.47.0"}, "quantization": {
-        "quant_algo": algorithm, "kv_cache_quant_algo": None, "exclude_modules": ["lm_head"], **more}}
+    file.files["hf_quant_config.json"] = {"producer": {"name": "modelopt", "version": "0.47.0"},
+                                          "quantization": {"quant_algo": algorithm, "kv_cache_quant_algo": None, "exclude_modules": ["lm_head"], **more}}
     return file
 
 
+def modelopt_fp8_channel():
+    file = modelopt("FP8_PER_CHANNEL_PER_TOKEN", 63)
+    file.add(X + ".weight", "F8_E4M3", [12, 33])
+    file.add(X + ".weight_scale", "F32", [12])
+    return file, [Part(".weight", ROWS, FLOATS + ("F8_E5M2", "U8")), Part(".weight_scale", ONE, FLOATS)], other_algorithms("FP8_PER_CHANNEL_PER_TOKEN", "FP8")
+
+
+def modelopt_mxfp4():
+    file = modelopt("W4A8_MXFP4_FP8", 64, group_size=32)
+    file.add(X + ".weight", "U8", [12, 48])
+    file.add(X + ".weight_scale", "U8", [12, 3])
+    parts = [Part(".weight", BOTH, FLOATS + ("I8", "F8_E4M3")), Part(".weight_scale", BOTH, ("F8_E8M0", "F8_E4M3") + FLOATS)]
+    return file, parts, other_algorithms("W4A8_MXFP4_FP8")
+
+
 def other_algorithms(*those):
-    return [("quant_algo", value) for value in ("FP8", "NVFP4", "FP8_PER_CHANNEL_PER_TOKEN", "MXFP8", "W4A16_AWQ", "W4A8_AWQ", "NVFP4_SVD", "STRANGE") if value not in those]
+    return [("quant_algo", value) for value in ("FP8", "NVFP4", "FP8_PER_CHANNEL_PER_TOKEN", "MXFP8", "W4A16_AWQ", "W4A8_AWQ", "NVFP4_SVD",
+                                                "STRANGE") if value not in those]
 
 
 def modelopt_fp8():
@@ -275,7 +321,8 @@ def modelopt_nvfp4():
     file.add(X + ".weight", "U8", [12, 24])
     file.add(X + ".weight_scale", "F8_E4M3", [12, 3])
     file.add(X + ".weight_scale_2", "F32", [])
-    parts = [Part(".weight", BOTH, ("I8", "F8_E4M3") + FLOATS), Part(".weight_scale", BOTH, ("U8", "F8_E8M0") + FLOATS), Part(".weight_scale_2", (), FLOATS, (X + ".weight_global_scale",))]
+    parts = [Part(".weight", BOTH, ("I8", "F8_E4M3") + FLOATS), Part(".weight_scale", BOTH, ("U8", "F8_E8M0") + FLOATS),
+             Part(".weight_scale_2", (), FLOATS, (X + ".weight_global_scale",))]
     return file, parts, other_algorithms("NVFP4", "W4A16_NVFP4")
 
 
@@ -293,9 +340,11 @@ def gptq(bits=4, act=False):
     file.add(X + ".qzeros", "I32", [3, rows * bits // 32])
     file.add(X + ".scales", "F16", [3, rows])
     file.add(X + ".g_idx", "I32", [cols], i32([(n * 7 % cols if act else n) // 32 for n in range(cols)]))
-    parts = [Part(".qweight", BOTH, ("U8",)), Part(".qzeros", BOTH, ("U8",)), Part(".scales", BOTH, FLOATS), Part(".g_idx", ONE, ("I64", "I16", "U16"), optional=not act)]
+    parts = [Part(".qweight", BOTH, ("U8",)), Part(".qzeros", BOTH, ("U8",)), Part(".scales", BOTH, FLOATS),
+             Part(".g_idx", ONE, ("I64", "I16", "U16"), optional=not act)]
     wrong = [("bits", value) for value in (1, 2, 3, 5, 8 if bits == 4 else 4, 16, 0, -4)] + [("group_size", value) for value in (16, 64, 0, -1, -2, 1 << 70)]
-    return file, parts, wrong + [("checkpoint_format", value) for value in ("marlin", "bitblas", "strange")] + [("quant_method", value) for value in ("awq", "strange", "fp8", "bitsandbytes")]
+    return file, parts, wrong + [("checkpoint_format", value) for value in ("marlin", "bitblas", "strange")] + [("quant_method", value) for value in ("awq",
+            "strange", "fp8", "bitsandbytes")]
 
 
 def gptq_act():
@@ -313,11 +362,13 @@ def awq():
     file.add(X + ".scales", "F16", [3, rows])
     parts = [Part(".qweight", BOTH, ("U8",)), Part(".qzeros", BOTH, ("U8",)), Part(".scales", BOTH, FLOATS)]
     wrong = [("bits", value) for value in (2, 3, 8, 0)] + [("group_size", value) for value in (16, 64, 0, -1, -3, 128)]
-    return file, parts, wrong + [("version", value) for value in ("gemv", "gemv_fast", "marlin", "exllama", "strange")] + [("quant_method", value) for value in ("gptq", "strange", "fp8")]
+    return file, parts, wrong + [("version", value) for value in ("gemv", "gemv_fast", "marlin", "exllama", "strange")] + [("quant_method",
+            value) for value in ("gptq", "strange", "fp8")]
 
 
 def bnb(nested):
-    config = quantization("bitsandbytes", load_in_4bit=True, load_in_8bit=False, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=nested, bnb_4bit_compute_dtype="bfloat16")
+    config = quantization("bitsandbytes", load_in_4bit=True, load_in_8bit=False, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=nested,
+                          bnb_4bit_compute_dtype="bfloat16")
     file, blocks = File(config, 50 + nested), 300
     state = {"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [150, 128]}
     file.add(X + ".weight", "U8", [150 * 64, 1])
@@ -338,7 +389,8 @@ def bnb(nested):
     return file, parts, [("quant_method", value) for value in ("gptq", "strange", "fp8")]
 
 
-NF4 = struct.pack("<16f", *[-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
+NF4 = struct.pack("<16f", *[-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+                            -0.09105003625154495, 0.0,
                0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0])
 
 
@@ -355,7 +407,8 @@ def bnb_int8():
     file.add(X + ".weight", "I8", [24, 40])
     file.add(X + ".SCB", "F32", [24])
     file.add(X + ".weight_format", "U8", [], b"\0")
-    return file, [Part(".weight", ROWS, FLOATS + ("U8",)), Part(".SCB", ONE, FLOATS), Part(".weight_format", (), ("I64", "I32", "I16", "I8"), optional=True)], [("quant_method", "gptq"), ("quant_method", "strange")]
+    return file, [Part(".weight", ROWS, FLOATS + ("U8",)), Part(".SCB", ONE, FLOATS),
+                  Part(".weight_format", (), ("I64", "I32", "I16", "I8"), optional=True)], [("quant_method", "gptq"), ("quant_method", "strange")]
 
 
 def torchao(kind, data, **tensors):
@@ -369,23 +422,40 @@ def torchao(kind, data, **tensors):
     return file
 
 
+def torchao_mx():
+    file = torchao("MXTensor", {"elem_dtype": dtype("float8_e4m3fn"), "block_size": 32, "orig_dtype": dtype("bfloat16"),
+                                "kernel_preference": {"_type": "KernelPreference", "_data": "EMULATED"}, "act_quant_kwargs": None,
+                                "is_swizzled_scales": False}, qdata=("F8_E4M3", [12, 96]), scale=("F8_E8M0", [12, 3]))
+    return file, [Part("._weight_qdata", BOTH, FLOATS + ("F8_E5M2", "U8")), Part("._weight_scale", BOTH, ("U8",))], []
+
+
+def torchao_nvfp4():
+    file = torchao("NVFP4Tensor", {"is_swizzled_scales": False, "use_triton_kernel": False, "act_quant_kwargs": None, "block_size": 16,
+                                   "orig_dtype": dtype("bfloat16")}, per_tensor_scale=("F32", []), qdata=("U8", [12, 24]), scale=("F8_E4M3", [12, 3]))
+    return file, [Part("._weight_qdata", BOTH, FLOATS + ("I8",)), Part("._weight_scale", BOTH, ("U8",) + FLOATS),
+                  Part("._weight_per_tensor_scale", (), FLOATS)], []
+
+
 def dtype(name):
     return {"_type": "torch.dtype", "_data": name}
 
 
 def torchao_float8():
-    file = torchao("Float8Tensor", {"block_size": [1, 40], "mm_config": None, "act_quant_kwargs": None, "kernel_preference": {
-        "_type": "KernelPreference", "_data": "AUTO"}, "dtype": dtype("bfloat16")}, qdata=("F8_E4M3", [24, 40]), scale=("F32", [24, 1]))
+    file = torchao("Float8Tensor", {"block_size": [1, 40], "mm_config": None, "act_quant_kwargs": None,
+                                    "kernel_preference": {"_type": "KernelPreference", "_data": "AUTO"}, "dtype": dtype("bfloat16")},
+                   qdata=("F8_E4M3", [24, 40]), scale=("F32", [24, 1]))
     return file, [Part("._weight_qdata", ROWS, FLOATS + ("F8_E5M2", "I8")), Part("._weight_scale", BOTH[:3], FLOATS)], []
 
 
 def torchao_int8():
-    file = torchao("Int8Tensor", {"act_quant_kwargs": None, "reduce_range": False, "block_size": [1, 40], "dtype": dtype("bfloat16")}, qdata=("I8", [24, 40]), scale=("BF16", [24, 1]))
+    file = torchao("Int8Tensor", {"act_quant_kwargs": None, "reduce_range": False, "block_size": [1, 40], "dtype": dtype("bfloat16")},
+                   qdata=("I8", [24, 40]), scale=("BF16", [24, 1]))
     return file, [Part("._weight_qdata", ROWS, FLOATS + ("U8",)), Part("._weight_scale", BOTH[:3], FLOATS)], []
 
 
-SCHEMES = [fp8_blocks, fp8_experts, deepseek_v4, ct_fp8_channel, ct_fp8_block, ct_int8_asymmetric, ct_int4, ct_int4_asymmetric, ct_int8_packed, ct_int4_g_idx, ct_nvfp4, ct_mxfp4,
-           ct_mxfp8, gpt_oss, modelopt_fp8, modelopt_nvfp4, modelopt_mxfp8, gptq, gptq_act, gptq_8, awq, bnb_nf4, bnb_nf4_nested, bnb_int8, torchao_float8, torchao_int8]
+SCHEMES = [fp8_blocks, fp8_experts, fp8_mx, deepseek_v4, deepseek_v4_dense, ct_fp8_channel, ct_fp8_block, ct_int8_asymmetric, ct_int4, ct_int4_asymmetric,
+           ct_int8_packed, ct_int4_g_idx, ct_nvfp4, ct_mxfp4, ct_mxfp8, gpt_oss, modelopt_fp8, modelopt_fp8_channel, modelopt_nvfp4, modelopt_mxfp8,
+           modelopt_mxfp4, gptq, gptq_act, gptq_8, awq, bnb_nf4, bnb_nf4_nested, bnb_int8, torchao_float8, torchao_int8, torchao_mx, torchao_nvfp4]
 
 
 # ---- damage: (what it is, a File)
@@ -482,14 +552,16 @@ def special(scheme, file):
         for index, value in ((0, 3), (95, 1 << 30), (50, -5), (7, -(1 << 31)), (95, 100)):
             yield with_bytes(file, name, i32(good[:index] + [value] + good[index + 1:]), "'%s' has %d" % (name, value))
     if X + ".weight_shape" in file.tensors:
-        for value in ([16, 95], [15, 96], [96, 16], [16, 97], [17, 96], [0, 96], [16, 0], [-16, 96], [16, -96], [1 << 40, 96], [16, 1 << 62], [1 << 62, 1 << 62], [32, 48], [8, 192]):
+        for value in ([16, 95], [15, 96], [96, 16], [16, 97], [17, 96], [0, 96], [16, 0], [-16, 96], [16, -96], [1 << 40, 96], [16, 1 << 62],
+                      [1 << 62, 1 << 62], [32, 48], [8, 192]):
             yield with_bytes(file, X + ".weight_shape", i64(value), "weight_shape is %s" % value)
     if scheme.startswith("bnb_nf4"):
         name = X + ".weight.quant_state.bitsandbytes__nf4"
         good = json.loads(file.tensors[name][2])
-        for key, value in (("quant_type", "fp4"), ("quant_type", "af4"), ("quant_type", None), ("blocksize", 0), ("blocksize", -64), ("blocksize", 128), ("blocksize", 32), ("blocksize", 63),
-                           ("blocksize", 1 << 70), ("blocksize", "64"), ("blocksize", 64.5), ("dtype", "int8"), ("dtype", "strange"), ("dtype", None), ("shape", [150, 127]), ("shape", [151, 128]),
-                           ("shape", [1 << 40, 1 << 40]), ("shape", [-150, -128]), ("shape", []), ("shape", None), ("shape", "150,128"), ("shape", [150, 0]), ("shape", 19200)):
+        for key, value in (("quant_type", "fp4"), ("quant_type", "af4"), ("quant_type", None), ("blocksize", 0), ("blocksize", -64), ("blocksize", 128),
+                           ("blocksize", 32), ("blocksize", 63), ("blocksize", 1 << 70), ("blocksize", "64"), ("blocksize", 64.5), ("dtype", "int8"),
+                           ("dtype", "strange"), ("dtype", None), ("shape", [150, 127]), ("shape", [151, 128]), ("shape", [1 << 40, 1 << 40]),
+                           ("shape", [-150, -128]), ("shape", []), ("shape", None), ("shape", "150,128"), ("shape", [150, 0]), ("shape", 19200)):
             text = json.dumps({**good, key: value}).encode()
             yield with_bytes(file, name, text, "quant_state: %s is %r" % (key, value), [len(text)])
         for key in good:
@@ -497,23 +569,34 @@ def special(scheme, file):
                 text = json.dumps({one: value for one, value in good.items() if one != key}).encode()
                 yield with_bytes(file, name, text, "quant_state without %s" % key, [len(text)])
         if "nested_offset" in good:
-            for key, value in (("nested_blocksize", 0), ("nested_blocksize", 128), ("nested_blocksize", -1), ("nested_offset", "strange"), ("nested_offset", None), ("nested_offset", []), ("nested_blocksize", 1 << 65)):
+            for key, value in (("nested_blocksize", 0), ("nested_blocksize", 128), ("nested_blocksize", -1), ("nested_offset", "strange"),
+                               ("nested_offset", None), ("nested_offset", []), ("nested_blocksize", 1 << 65)):
                 text = json.dumps({**good, key: value}).encode()
                 yield with_bytes(file, name, text, "quant_state: %s is %r" % (key, value), [len(text)])
-        for text in (b"", b"{", b"[]", b"null", b"\xff\xfe", b"{}", json.dumps(good).encode()[:-1], b"[" * 200, b'{"shape":' * 50, json.dumps(good).encode() + b"x"):
+        for text in (b"", b"{", b"[]", b"null", b"\xff\xfe", b"{}", json.dumps(good).encode()[:-1], b"[" * 200, b'{"shape":' * 50,
+                     json.dumps(good).encode() + b"x"):
             yield with_bytes(file, name, text, "quant_state is %r" % text[:20], [len(text)])
+    if scheme.startswith("modelopt"):
+        for value in ("FP8", "NVFP4", "MXFP8", "STRANGE", None, 4):
+            if value != file.config["quantization_config"]["quant_algo"] and not (scheme == "modelopt_fp8_channel" and value == "FP8"):
+                other = changed(file)
+                other.files["hf_quant_config.json"]["quantization"]["quant_algo"] = value
+                yield "hf_quant_config.json says %r" % value, other
     if scheme == "bnb_int8":
         for value in (1, 2, 3, 255):
             yield with_bytes(file, X + ".weight_format", bytes([value]), "weight_format is %d" % value)
     if scheme.startswith("torchao"):
         name = X + ".weight"
         good = json.loads(file.metadata[name])
-        for key, value in (("_type", "Int4Tensor"), ("_type", "NF4Tensor"), ("_type", "strange"), ("_type", None), ("_type", "MXTensor"), ("_type", "NVFP4Tensor"), ("_type", "Tensor"), ("_data", None), ("_data", []),
-                           ("_tensor_data_names", ["qdata"]), ("_tensor_data_names", ["qdata", "scale", "zero_point"]), ("_tensor_data_names", None), ("_tensor_data_names", [])):
+        for key, value in (("_type", "Int4Tensor"), ("_type", "NF4Tensor"), ("_type", "strange"), ("_type", None), ("_type", "IntxUnpackedToInt8Tensor"),
+                           ("_type", "Tensor"), ("_data", None), ("_data", []), ("_tensor_data_names", ["qdata"]),
+                           ("_tensor_data_names", ["qdata", "scale", "strange"]), ("_tensor_data_names", None), ("_tensor_data_names", [])):
             other = changed(file)
             other.metadata[name] = json.dumps({**good, key: value})
             yield "the metadata: %s is %r" % (key, value), other
-        for value in ([1, 20], [24, 40], [1], [2, 40], None, [0, 0], [-1, 40], [1, 40, 1], "1,40", [1 << 65, 1]):
+        plain = isinstance(good["_data"]["block_size"], int)
+        for value in (8, 64, 0, -32, 1 << 65, [32], "32") if plain else ([1, 20], [24, 40], [1], [2, 40], None, [0, 0], [-1, 40], [1, 40, 1], "1,40",
+                [1 << 65, 1]):
             other = changed(file)
             other.metadata[name] = json.dumps({**good, "_data": {**good["_data"], "block_size": value}})
             yield "the metadata: block_size is %r" % value, other
@@ -546,8 +629,8 @@ def everything(only):
 
 def check(ckpt, folder, why, target):
     out = os.path.join(folder, "out.safetensors")
-    done = subprocess.run([*shlex.split(ckpt), "cast", "--dequantize", target, os.path.join(folder, "model.safetensors"), out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          encoding="utf-8", errors="replace", timeout=60)
+    done = subprocess.run([*shlex.split(ckpt), "cast", "--dequantize", target, os.path.join(folder, "model.safetensors"), out], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, encoding="utf-8", errors="replace", timeout=60)
     there = os.path.exists(out)
     if why is None:
         return "" if done.returncode == 0 and there else "the sound file: exit status %d: %s" % (done.returncode, done.stderr.strip())

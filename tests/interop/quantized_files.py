@@ -66,7 +66,7 @@ class Case:
         self.tensors, self.weights, self.gone, self.metadata, self.files = {}, [], [], None, {}
 
     def add(self, name, parts, formula, **options):
-        """PARTS: the name in the file of each local name and its tensor; those named None are known to the config alone."""
+        """PARTS: for each local name, the name in the file and the tensor. OPTIONS: what quantized_packages.py has to know."""
         for local, (full, tensor) in parts.items():
             assert full not in self.tensors, full
             self.tensors[full] = tensor
@@ -231,6 +231,24 @@ def fp8_tensor():
     return case
 
 
+def fp8_mx(name, method, dtype):
+    """Fp8Dequantize with scales that are powers of two, 32 items to each: bytes in `mxfp8`, of which 255 is infinite; or float8_e8m0fnu, of which it is NaN."""
+    config = fp8_config([1, 32], scale_fmt="ue8m0")
+    config["quantization_config"]["quant_method"] = method
+    case = standard(Case(name, "fp8_blocks", config))
+    for n, shape in enumerate(((16, 64), (3, 32), (2, 5, 96))):
+        seeded(name, n)
+        base, items = layer(n, "mlp.up_proj") if n < 2 else layer(n, "mlp.experts.down_proj"), codes_of(E4M3, shape)
+        scale = e8m0_of(shape[:-1] + (shape[-1] // 32,), n, dtype)
+        weight = base + (".weight" if n < 2 else "")
+
+        def formula(target, i=items, s=scale):
+            wide = power_of_two(s) if s.dtype == torch.uint8 else s.to(F32)
+            return product32(i, wide.repeat_interleave(32, -1), target)
+        case.add(weight, {"weight": (weight, items), "weight_scale_inv": (weight + "_scale_inv", scale)}, formula, block=(1, 32))
+    return case
+
+
 def fp8_e8m0(name, special):
     """DeepSeek V4: `.scale` of float8_e8m0fnu; the experts are pairs of E2M1 in int8, 32 to a scale."""
     config = fp8_config([128, 128], scale_fmt="ue8m0")
@@ -329,7 +347,7 @@ def ct_packed(name, bits, strategy, symmetric, dtype, shapes, group=None, order=
         zero = torch.randint(0, 1 << bits, grid) if not symmetric else None
         parts = {"weight_packed": (base + ".weight_packed", words),
                  "weight_scale": (base + ".weight_scale", scale),
-                 "weight_shape": (base + ".weight_shape", torch.tensor(shape))}
+                 "weight_shape": (base + ".weight_shape", torch.tensor(shape, dtype=torch.int32 if n == 1 else torch.int64))}
         if zero is not None:
             parts["weight_zero_point"] = (base + ".weight_zero_point", pack_words(zero.t(), bits, dense).t().contiguous())
         index = None
@@ -702,6 +720,8 @@ def cases():
     yield fp8_blocks("fp8_blocks", [128, 128], BLOCKS)
     yield fp8_blocks("fp8_small_blocks", [32, 16], MANY)
     yield fp8_blocks("fp8_bf16_scales", [32, 16], MANY[:3], BF16)
+    yield fp8_mx("fp8_mxfp8", "mxfp8", torch.uint8)
+    yield fp8_mx("fp8_ue8m0", "fp8", E8M0)
     yield fp8_tensor()
     yield fp8_e8m0("deepseek_v4", True)
     for text, dtype in TARGETS.items():

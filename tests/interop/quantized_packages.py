@@ -156,7 +156,7 @@ def blocks_reference(case, weight, target):
     yield from transformers_fp8(parts[0], parts[1], target, weight.options.get("block"))
     dequantizer = load("FP8BlockDequantizer", block_dequantizer)
     block = weight.options.get("block")
-    if dequantizer and block and parts[0].dim() == 2 and parts[0].dtype == torch.float8_e4m3fn:
+    if dequantizer and block and parts[0].dim() == 2 and parts[0].dtype == torch.float8_e4m3fn and parts[1].dtype != torch.uint8:
         one = dequantizer(weight_block_size=tuple(block), dtype=target)
         yield named("compressed_tensors", "FP8BlockDequantizer"), one._create_dequantized_weight(parts[0], parts[1])
 
@@ -364,7 +364,7 @@ def ct_written(case):
 def fp8_written(case):
     one = load("Fp8Dequantize", fp8_dequantize)
     block = case.config["quantization_config"]["weight_block_size"]
-    if one is None or block is None or case.kind != "fp8_blocks":
+    if one is None or block is None or block[0] == 1:
         return
     module = importlib.import_module("transformers.integrations.finegrained_fp8")
     config = types.SimpleNamespace(weight_block_size=block, scale_fmt="float")
