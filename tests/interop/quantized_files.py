@@ -329,6 +329,8 @@ def ct_plain(name, form, weights, dtype, shapes):
             return in_scale_dtype(i, *wide).to(target)
         case.add(base + ".weight", parts, formula, form=form, weights=weights)
         case.keep(base + ".bias", torch.randn(shape[0]).to(BF16))
+        if weights["strategy"] == "tensor":
+            case.drop(base + ".input_scale", torch.tensor([0.125]).to(dtype))
     return case
 
 

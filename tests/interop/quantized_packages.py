@@ -5,11 +5,13 @@ reference(case, weight, target) gives pairs: which code it was, and the numbers.
 weight, gives none. Parts of packages that cannot be imported as a whole (they want a GPU, or more packages) are loaded as files.
 """
 
+import ast
 import importlib
 import importlib.util
 import json
 import logging
 import os
+import re
 import sys
 import types
 import warnings
@@ -41,7 +43,8 @@ def version(package):
     for name in os.listdir(HERE):
         if name.lower().startswith(package.lower() + "-") and name.endswith(".dist-info"):
             return name[len(package) + 1:-len(".dist-info")]
-    return "?"
+    with open(os.path.join(HERE, package, "version.py"), encoding="utf-8") as stream:       # a package that is only there as source
+        return re.search('__version__ = "([^"]+)"', stream.read()).group(1)
 
 
 def named(package, where):
@@ -135,6 +138,19 @@ def auto_gptq():
     stub("auto_gptq.nn_modules.qlinear", GeneralQuantLinear=object)
     return {name: from_file("auto_gptq/nn_modules/qlinear/%s.py" % name, "auto_gptq.nn_modules.qlinear." + name)
             for name in ("qlinear_cuda_old", "qlinear_cuda")}
+
+
+def gptqmodel():
+    """PackableQuantLinear's dequantize_weight, taken out of its file, which wants the whole package."""
+    with open(os.path.join(HERE, "gptqmodel/nn_modules/qlinear/__init__.py"), encoding="utf-8") as stream:
+        tree = ast.parse(stream.read())
+    wanted = {"_torch_right_shift", "_torch_left_shift", "_wf_device", "_init_wf_unsqueeze_buffers", "dequantize_weight", "_dequantize_from_codes"}
+    body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in wanted]
+    (found,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "PackableQuantLinear"]
+    found.body = [node for node in found.body if isinstance(node, ast.FunctionDef) and node.name in wanted]
+    names = {"t": torch, "GPTQQuantLinear": torch.nn.Module}
+    exec(compile(ast.Module(body + [found], []), "gptqmodel", "exec"), names)
+    return names["PackableQuantLinear"]
 
 
 def awq():
@@ -232,6 +248,8 @@ class Seen(Exception):
 def gptq_reference(case, weight, target):
     """The weight that the layer multiplies with, taken where it does so."""
     modules = load("auto_gptq", auto_gptq)
+    if weight.options["form"] == "gptq_v2":
+        yield from gptq_v2_reference(weight, target)
     if modules is None or weight.options["form"] != "gptq":
         return
     parts, bits = weight.parts, weight.options["bits"]
@@ -256,6 +274,18 @@ def gptq_reference(case, weight, target):
         finally:
             torch.matmul = matmul
         yield named("auto_gptq", name), found[0].t().contiguous().to(target)
+
+
+def gptq_v2_reference(weight, target):
+    linear = load("gptqmodel", gptqmodel)
+    if linear:
+        one, bits = linear(), weight.options["bits"]
+        one.planar, one.bits, one.maxq, one.pack_factor, one.pack_dtype_bits, one.enable_wf_unsqueeze = False, bits, 2 ** bits - 1, 32 // bits, 32, True
+        one.dequant_dtype = torch.int16 if bits == 8 else torch.int8
+        one.in_features = weight.parts["g_idx"].shape[0]
+        for part, tensor in weight.parts.items():
+            one.register_buffer(part, tensor.clone())
+        yield named("gptqmodel", "PackableQuantLinear.dequantize_weight"), one.dequantize_weight().t().contiguous().to(target)
 
 
 def awq_reference(case, weight, target):
