@@ -476,15 +476,15 @@ def modelopt_8bits(name, algorithm, dtype, channels):
 def modelopt_nvfp4(name):
     """NVFP4QTensor.dequantize: both scales multiplied in float32; the code 8 is +0.0, unlike elsewhere."""
     case = modelopt(name, "NVFP4", 16)
-    for n, top in enumerate((1.7e-4, 1.0, 3e38, 1e-41, 0.0, float("nan"))):
+    for n, (top, shape) in enumerate(((1.7e-4, (16,)), (1.0, (16,)), (3e38, (16,)), (1e-41, (5,)), (0.0, (16,)), (float("nan"), (3,)), (0.01, (3, 8)))):
         seeded(name, n)
         base = layer(n, "mlp.gate_proj")
-        items, scale, top = codes_of(torch.uint8, (16, 24)), codes_of(E4M3, (16, 3)), torch.tensor(top)
+        items, scale, top = codes_of(torch.uint8, (*shape, 24)), codes_of(E4M3, (*shape, 3)), torch.tensor(top)
         parts = {"weight": (base + ".weight", items), "weight_scale": (base + ".weight_scale", scale), "weight_scale_2": (base + ".weight_scale_2", top)}
 
         def formula(target, i=items, s=scale, t=top):
             value = torch.tensor([0.0 if x == 0 else x for x in E2M1])[nibbles(i)]
-            return (value * (s.to(F32) * t).repeat_interleave(16, 1)).to(target)
+            return (value * (s.to(F32) * t).repeat_interleave(16, -1)).to(target)
         case.add(base + ".weight", parts, formula, algorithm="NVFP4")
         case.drop(base + ".input_scale", torch.tensor(0.25))
     return case
@@ -492,13 +492,13 @@ def modelopt_nvfp4(name):
 
 def modelopt_mx(name, algorithm):
     case = modelopt(name, algorithm, 32)
-    for n, shape in enumerate(((16, 64), (3, 32), (6, 288))):
+    for n, shape in enumerate(((16, 64), (3, 32), (6, 288), (2, 6, 64))):
         seeded(name, n)
-        base, scale = layer(n, "mlp.up_proj"), e8m0_of((shape[0], shape[1] // 32), n)
-        items = codes_of(E4M3, shape) if algorithm == "MXFP8" else codes_of(torch.uint8, (shape[0], shape[1] // 2))
+        base, scale = layer(n, "mlp.up_proj"), e8m0_of(shape[:-1] + (shape[-1] // 32,), n)
+        items = codes_of(E4M3, shape) if algorithm == "MXFP8" else codes_of(torch.uint8, shape[:-1] + (shape[-1] // 2,))
         parts = {"weight": (base + ".weight", items), "weight_scale": (base + ".weight_scale", scale)}
         case.add(base + ".weight", parts, lambda target, i=items, s=scale: (
-            (i.to(F32) if algorithm == "MXFP8" else e2m1(i)) * power_of_two(s).repeat_interleave(32, 1)).to(target), algorithm=algorithm)
+            (i.to(F32) if algorithm == "MXFP8" else e2m1(i)) * power_of_two(s).repeat_interleave(32, -1)).to(target), algorithm=algorithm)
     return case
 
 
@@ -560,10 +560,11 @@ def bnb_config(**more):
         "llm_int8_threshold": 6.0, "llm_int8_has_fp16_weight": False, "llm_int8_skip_modules": None, "llm_int8_enable_fp32_cpu_offload": False, **more}}
 
 
-def bnb_4bits(name, kind, nested, dtype, shapes, block=64):
+def bnb_4bits(name, kind, nested, dtype, shapes, block=64, storage=torch.uint8):
     """bitsandbytes' dequantize_4bit: a table times absmax in float32, rounded to the dtype that the state says. Blocks run on over rows.
     The code 8 of fp4 is -0.0, but for rows of an odd length, for which the package has other code."""
-    case = standard(Case(name, "bnb_4bits", bnb_config(load_in_4bit=True, bnb_4bit_quant_type=kind, bnb_4bit_use_double_quant=nested)))
+    case = standard(Case(name, "bnb_4bits", bnb_config(load_in_4bit=True, bnb_4bit_quant_type=kind, bnb_4bit_use_double_quant=nested,
+                                                       bnb_4bit_quant_storage=str(storage)[6:])))
     table = torch.tensor(NF4 if kind == "nf4" else FP4)
     for n, shape in enumerate(shapes):
         seeded(name, n)
@@ -572,7 +573,7 @@ def bnb_4bits(name, kind, nested, dtype, shapes, block=64):
         blocks = -(-count // block)
         items = codes_of(torch.uint8, (-(-count // 2), 1))
         state = {"quant_type": kind, "blocksize": block, "dtype": str(dtype)[6:], "shape": list(shape)}
-        parts = {"weight": (base, items), "quant_map": (base + ".quant_map", table.clone())}
+        parts = {"weight": (base, items.reshape(-1).view(storage).reshape(-1, 1)), "quant_map": (base + ".quant_map", table.clone())}
         if nested:
             state.update(nested_blocksize=256, nested_dtype="float32", nested_offset=0.0371234567)
             inner = torch.linspace(-0.99, 1.0, 256)
@@ -588,7 +589,7 @@ def bnb_4bits(name, kind, nested, dtype, shapes, block=64):
         text = torch.tensor(list(json.dumps(state).encode()), dtype=torch.uint8)
         parts["quant_state"] = (base + ".quant_state.bitsandbytes__" + kind, text)
         case.add(base, parts, lambda target, i=items, a=absmax, s=shape, c=count, t=numbers: (
-            t[nibbles(i.reshape(-1), True)[:c]] * a.repeat_interleave(block)[:c]).reshape(s).to(dtype).to(target), quant=kind, block=block, nested=nested, dtype=dtype)
+            t[nibbles(i.reshape(-1), True)[:c]] * a.repeat_interleave(block)[:c]).reshape(s).to(dtype).to(target), quant=kind, block=block, nested=nested, dtype=dtype, storage=storage)
     return case
 
 
@@ -760,7 +761,7 @@ def cases():
     yield modelopt_mx("modelopt_mxfp8", "MXFP8")
     yield modelopt_mx("modelopt_mxfp4", "W4A8_MXFP4_FP8")
     for bits in (2, 3, 4, 8):
-        yield gptq("gptq_%d" % bits, bits, 32)
+        yield gptq("gptq_%d" % bits, bits, 32, shapes=((64, 32), (96, 64), *(((80, 48),) if bits != 3 else ())))
     yield gptq("gptq_highest_zero", 4, 32, highest=True)
     yield gptq("gptq_v2", 4, 32, "gptq_v2")
     yield gptq("gptq_v2_3", 3, 32, "gptq_v2")
@@ -776,6 +777,8 @@ def cases():
     yield bnb_4bits("bnb_fp4", "fp4", False, F16, ((16, 64), (9, 100)))
     yield bnb_4bits("bnb_fp4_odd", "fp4", False, BF16, ((5, 33),))
     yield bnb_4bits("bnb_fp4_nested", "fp4", True, F16, ((16, 64),))
+    yield bnb_4bits("bnb_nf4_in_bf16", "nf4", False, BF16, ((16, 64), (6, 50)), storage=BF16)      # bytes in the dtype of other weights: FSDP
+    yield bnb_4bits("bnb_nf4_in_f32", "nf4", True, F16, ((16, 64),), storage=F32)
     yield bnb_int8()
     yield torchao_float8("torchao_float8", BF16, F32)
     yield torchao_float8("torchao_float8_bf16", BF16, BF16)

@@ -228,12 +228,12 @@ def modelopt_reference(case, weight, target):
     items, scale = weight.parts["weight"], weight.parts["weight_scale"]
     algorithm = weight.options["algorithm"]
     if algorithm == "NVFP4":
-        shape = torch.Size((items.shape[0], items.shape[1] * 2))
+        shape = torch.Size((*items.shape[:-1], items.shape[-1] * 2))
         value = classes["NVFP4QTensor"](shape, target, items).dequantize(target, scale=scale, double_scale=weight.parts["weight_scale_2"], block_sizes={-1: 16})
     elif algorithm == "MXFP8":
         value = classes["MXFP8QTensor"](items.shape, target, items).dequantize(target, scale=scale)
     elif algorithm == "W4A8_MXFP4_FP8":
-        shape = torch.Size((items.shape[0], items.shape[1] * 2))
+        shape = torch.Size((*items.shape[:-1], items.shape[-1] * 2))
         value = classes["MXFP4QTensor"](shape, target, items).dequantize(target, scale=scale, block_sizes={-1: 32})
     else:
         kind = "INT8QTensor" if items.dtype == torch.int8 else "FP8QTensor"
@@ -255,7 +255,7 @@ def gptq_reference(case, weight, target):
     parts, bits = weight.parts, weight.options["bits"]
     rows, cols = parts["scales"].shape[1], parts["g_idx"].shape[0]
     straight = bool((parts["g_idx"][1:] >= parts["g_idx"][:-1]).all())
-    names = ["qlinear_cuda_old"] if straight else []
+    names = ["qlinear_cuda_old"] if straight and cols % weight.options["group"] == 0 else []
     names += [] if weight.options["highest"] else ["qlinear_cuda"]
     for name in names:
         one = modules[name].QuantLinear(bits, weight.options["group"], cols, rows, False, weight_dtype=parts["scales"].dtype)
@@ -410,9 +410,9 @@ def bnb_4bits_written(case):
     if bnb is None:
         return
     options = case.weights[0].options
-    given = {"quant_type": options["quant"], "compress_statistics": options["nested"], "blocksize": options["block"]}
+    given = {"quant_type": options["quant"], "compress_statistics": options["nested"], "blocksize": options["block"], "quant_storage": options["storage"]}
     weight = bnb.nn.Params4bit(plain(33, 96, options["dtype"]), requires_grad=False, **given)
-    layer = bnb.nn.Linear4bit(96, 33, bias=False, compress_statistics=options["nested"], quant_type=options["quant"])
+    layer = bnb.nn.Linear4bit(96, 33, bias=False, compress_statistics=options["nested"], quant_type=options["quant"], quant_storage=options["storage"])
     layer.weight = weight
     layer = layer.to("cpu")
     parts = of_state(layer.state_dict(), ())
