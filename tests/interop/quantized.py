@@ -10,6 +10,7 @@ gpt-oss, auto-gptq, autoawq and what they need. What a package cannot be asked f
 both it was is told. Ends with 77 if no torch of CKPT_PYTHON is of 2.8 or later.
 """
 
+import collections
 import fnmatch
 import json
 import os
@@ -43,8 +44,11 @@ def is_nan(bits, target):
     return bits & (0x7FFFFFFF if target == "f32" else 0x7FFF) > INFINITE[target]
 
 
+OTHER_NAN = collections.Counter()       # of what target, how many NaN had other bits than torch's
+
+
 def difference(wanted, found, target):
-    """Of bytes of TARGET: every bit, but of NaN, whose bits are told by no package."""
+    """Of bytes of TARGET: every bit, but of NaN, whose bits no package tells of; they are counted."""
     size = TARGETS[target][1]
     if wanted == found:
         return ""
@@ -57,6 +61,7 @@ def difference(wanted, found, target):
             continue
         one, other = int.from_bytes(one, "little"), int.from_bytes(other, "little")
         if is_nan(one, target) and is_nan(other, target):
+            OTHER_NAN[target] += 1
             continue
         differ += 1
         first = first or "the first at %d: 0x%x, wanted 0x%x" % (at // size, other, one)
@@ -218,13 +223,18 @@ def write(command, work, only):
     return right
 
 
+def tell(passed, failed):
+    for text in failed:
+        print("FAIL", text)
+    if OTHER_NAN:
+        print("of NaN, other bits than torch's: %s" % ", ".join("%d in %s" % (count, target) for target, count in sorted(OTHER_NAN.items())))
+    return each_torch.tell(passed, len(failed))
+
+
 def main():
     how = sys.argv[1] if sys.argv[1:] else "all"
     if how == "judge":
-        passed, failed = judge(os.environ["CKPT"], sys.argv[2], sys.argv[3:])
-        for text in failed:
-            print("FAIL", text)
-        return each_torch.tell(passed, len(failed))
+        return tell(*judge(os.environ["CKPT"], sys.argv[2], sys.argv[3:]))
     command = newest_torch()
     if command is None:
         print("skipped: CKPT_PYTHON names no torch of 2.8 or later")
@@ -237,9 +247,7 @@ def main():
                 shutil.copytree(os.path.join(references, name), os.path.join(sys.argv[2], name), dirs_exist_ok=True)
             return 0 if right else 1
         passed, failed = judge(os.environ["CKPT"], references, [])
-    for text in failed:
-        print("FAIL", text)
-    return each_torch.tell(passed, len(failed) + (not right))
+    return tell(passed, failed + ([] if right else ["formulas and packages do not agree"]))
 
 
 if __name__ == "__main__":
