@@ -16,12 +16,11 @@
 enum {
 	BAND = 4 << 20, /* bytes, if rows are short enough */
 	BAND_MOST = 32 << 20,
-	BAND_ROWS = 64, /* of a transposed one, for reads that are not too short */
+	BAND_ROWS = 64, /* of a transposed one, so that reads are not too short */
 	TILE_ROWS = 64,
 	TILE_COLS = 512,
-	SHORT_READ =
-		64
-		<< 10, /* up to here, rows are read whole although only some columns are wanted */
+	SHORT_READ = 64 << 10,
+	WORTH_A_READ = 2 << 10, /* bytes between rows that are read with them */
 };
 
 size_t ckpt_quant_band(const struct ckpt_quant *q)
@@ -112,9 +111,8 @@ static int read_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *ke
 		return ckpt_fail_nomem(err);
 	if (b->len == q->row_bytes)
 		return get_items(q, kept, off, b->bytes, (size_t)(b->packed_rows * b->len), err);
-	if (q->row_bytes <= SHORT_READ / 4 || b->len < 64)
-		if (q->row_bytes <= SHORT_READ)
-			return read_short_rows(q, kept, b, off, err);
+	if (q->row_bytes <= SHORT_READ && q->row_bytes - b->len <= WORTH_A_READ)
+		return read_short_rows(q, kept, b, off, err);
 	for (uint64_t i = 0; rc == 0 && i < b->packed_rows; i++)
 		rc = get_items(q, kept, off + i * q->row_bytes + b->start, b->bytes + i * b->len,
 			       (size_t)b->len, err);

@@ -84,14 +84,24 @@ static uint32_t bit_of(const struct ckpt_quant_layout *l, uint32_t i)
 	return l->awq ? awq[i] : i * l->bits;
 }
 
+/* Four codes of 4 bits, APART bits apart, 8 or 16, the first lowest. */
+static uint64_t spread4(uint32_t codes, unsigned apart)
+{
+	uint64_t spread = codes & 0xFFFF, step = apart - 4;
+
+	spread = (spread | spread << 2 * step) & (apart == 8 ? 0x00FF00FF : 0xFF000000FF);
+	return (spread | spread << step) & (apart == 8 ? 0x0F0F0F0F : 0xF000F000F000F);
+}
+
 /* Eight codes of 4 bits at once. */
 static void unpack_words4(const uint8_t *words, bool awq, size_t count, uint8_t *codes)
 {
-	for (size_t i = 0; i < count; i++, codes += 8) {
+	for (size_t i = 0; i < count; i++) {
 		uint32_t word = load32(words + i * 4);
+		uint64_t spread = awq ? spread4(word, 16) | spread4(word >> 16, 16) << 8
+				      : spread4(word, 8) | spread4(word >> 16, 8) << 32;
 
-		for (uint32_t k = 0; k < 8; k++)
-			codes[k] = (uint8_t)(word >> (awq ? k % 2 * 16 + k / 2 * 4 : k * 4) & 15);
+		memcpy(codes + i * 8, &spread, sizeof(spread));
 	}
 }
 

@@ -25,6 +25,8 @@ struct ckpt_quant_math {
 	float factor;
 };
 
+enum { CKPT_QUANT_NAN = 0xFFFF /* in bfloat16 */ };
+
 /*
  * Scales, and zero points if ZEROS is not NULL, are those of GROUP numbers each. Pointers to bytes and
  * numbers need no alignment. Every set does the same, to the bit.

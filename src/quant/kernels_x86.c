@@ -11,12 +11,11 @@
  */
 #include "quant/kernels.h"
 
-#include "tensor/cast_kernels.h"
+#include "quant/kernel_steps.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
 #include <immintrin.h>
-#include <string.h>
 
 #define WITH_AVX2 __attribute__((target("avx2,f16c")))
 #define INLINE WITH_AVX2 static inline __attribute__((always_inline))
@@ -49,34 +48,6 @@ INLINE __m256 round8(enum ckpt_dtype dtype, __m256 v)
 	return v;
 }
 
-/* What eight codes are by themselves. IN: 8 bytes in the lower half. */
-INLINE __m256 values8(const struct ckpt_quant_math *m, enum ckpt_dtype item, __m128i in)
-{
-	__m128i wide;
-
-	switch (item) {
-	case CKPT_DTYPE_UINT8: return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(in));
-	case CKPT_DTYPE_INT8: return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(in));
-	case CKPT_DTYPE_FLOAT8_E5M2: /* the upper byte of a float16 */
-		return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(in), 8));
-	case CKPT_DTYPE_FLOAT8_E4M3FN: /* of which it has all bits but one of the exponent */
-		wide = _mm_cvtepi8_epi16(in);
-		wide = _mm_or_si128(_mm_and_si128(wide, _mm_set1_epi16((short)0x8000)),
-				    _mm_and_si128(_mm_slli_epi16(wide, 7), _mm_set1_epi16(0x3F80)));
-		return _mm256_mul_ps(_mm256_cvtph_ps(wide), _mm256_set1_ps(256));
-	default: return _mm256_i32gather_ps(m->values, _mm256_cvtepu8_epi32(in), 4);
-	}
-}
-
-/* Of what values8() makes numbers of, although they are none. */
-INLINE bool has_hidden_nan(enum ckpt_dtype item, __m128i in)
-{
-	const __m128i most = _mm_set1_epi8(0x7F);
-
-	return item == CKPT_DTYPE_FLOAT8_E4M3FN &&
-	       _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_and_si128(in, most), most));
-}
-
 INLINE __m256 finish8(const struct ckpt_quant_math *m, struct way w, __m256 v, __m256 scale,
 		      __m256 zero)
 {
@@ -107,128 +78,123 @@ INLINE __m256i narrow16(enum ckpt_dtype to, __m256 low, __m256 high)
 		0xD8);
 }
 
-INLINE void store16(enum ckpt_dtype to, __m256 low, __m256 high, void *out)
-{
-	if (to == CKPT_DTYPE_FLOAT32) {
-		_mm256_storeu_ps(out, low);
-		_mm256_storeu_ps((float *)out + 8, high);
-	} else {
-		_mm256_storeu_si256(out, narrow16(to, low, high));
-	}
-}
-
-/* ---- codes of a byte ---- */
-
-/* 16 numbers; false: one is none, and nothing is stored. */
-INLINE bool bytes16(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
-		    __m256 scale_low, __m256 scale_high, __m256 zero_low, __m256 zero_high,
-		    void *out)
-{
-	__m128i in = _mm_loadu_si128((const __m128i *)(const void *)codes);
-	__m256 low, high;
-
-	if (has_hidden_nan(w.item, in))
-		return false;
-	low = finish8(m, w, values8(m, w.item, in), scale_low, zero_low);
-	high = finish8(m, w, values8(m, w.item, _mm_srli_si128(in, 8)), scale_high, zero_high);
-	if (has_nan(low, high))
-		return false;
-	store16(w.to, low, high, out);
-	return true;
-}
-
-/* Less than 16 numbers of one group. */
-WITH_AVX2 static void few_bytes(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
-				size_t count, const float *scale, const float *zero, uint8_t *out)
-{
-	__m256 s = _mm256_set1_ps(*scale), z = _mm256_set1_ps(zero ? *zero : 0);
-	uint8_t in[16] = { 0 }, made[64];
-
-	memcpy(in, codes, count);
-	if (bytes16(m, w, in, s, s, z, z, made))
-		memcpy(out, made, count * ckpt_dtype_size(m->to));
-	else
-		ckpt_quant_plain.bytes(m, codes, count, count, scale, zero, out);
-}
-
-INLINE void bytes_of_groups(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
-			    size_t count, size_t group, const float *scales, const float *zeros,
-			    uint8_t *out)
-{
-	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2;
-
-	for (size_t at = 0; at < count; scales++) {
-		size_t n = count - at < group ? count - at : group, i = 0;
-		__m256 s = _mm256_set1_ps(*scales), z = _mm256_set1_ps(w.has_zeros ? *zeros : 0);
-
-		for (; i + 16 <= n; i += 16)
-			if (!bytes16(m, w, codes + at + i, s, s, z, z, out + (at + i) * size))
-				ckpt_quant_plain.bytes(m, codes + at + i, 16, 16, scales, zeros,
-						       out + (at + i) * size);
-		if (i < n)
-			few_bytes(m, w, codes + at + i, n - i, scales, zeros,
-				  out + (at + i) * size);
-		zeros += w.has_zeros;
-		at += n;
-	}
-}
-
-/* Each number has a scale of its own. */
-INLINE void bytes_each(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
-		       size_t count, const float *scales, const float *zeros, uint8_t *out)
-{
-	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2, i = 0;
-	__m256 none = _mm256_setzero_ps();
-
-	for (; i + 16 <= count; i += 16)
-		if (!bytes16(m, w, codes + i, _mm256_loadu_ps(scales + i),
-			     _mm256_loadu_ps(scales + i + 8),
-			     w.has_zeros ? _mm256_loadu_ps(zeros + i) : none,
-			     w.has_zeros ? _mm256_loadu_ps(zeros + i + 8) : none, out + i * size))
-			ckpt_quant_plain.bytes(m, codes + i, 16, 1, scales + i,
-					       w.has_zeros ? zeros + i : NULL, out + i * size);
-	ckpt_quant_plain.bytes(m, codes + i, count - i, 1, scales + i,
-			       w.has_zeros ? zeros + i : NULL, out + i * size);
-}
-
-INLINE void bytes_by(const struct ckpt_quant_math *m, struct way w, const uint8_t *codes,
-		     size_t count, size_t group, const float *scales, const float *zeros, void *out)
-{
-	if (group == 1)
-		bytes_each(m, w, codes, count, scales, zeros, out);
-	else
-		bytes_of_groups(m, w, codes, count, group, scales, zeros, out);
-}
-
 static struct way way_of(const struct ckpt_quant_math *m, const float *zeros)
 {
 	return (struct way){ m->item, m->difference, m->product,
 			     m->to,   zeros != NULL, m->factor != 0 };
 }
 
-/* What is most often wanted has its own code. */
+/* ---- codes of a byte ---- */
+
+/*
+ * Eight numbers of float8_e4m3fn in the upper bytes, by 1 / 256: a float16 has all their bits, and one
+ * more of the exponent. NaN are numbers here.
+ */
+INLINE __m256 widen_e4m3fn(__m128i upper)
+{
+	return _mm256_cvtph_ps(
+		_mm_or_si128(_mm_and_si128(upper, _mm_set1_epi16((short)0x8000)),
+			     _mm_and_si128(_mm_srli_epi16(upper, 1), _mm_set1_epi16(0x3F80))));
+}
+
+INLINE bool has_e4m3fn_nan(__m128i codes)
+{
+	const __m128i most = _mm_set1_epi8(0x7F);
+
+	return _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_and_si128(codes, most), most));
+}
+
+/* What the codes of one dtype are. */
+WITH_AVX2 static void decode(const struct ckpt_quant_math *m, const uint8_t *codes, size_t count,
+			     float *values)
+{
+	size_t i = 0;
+
+	switch (m->item) {
+	case CKPT_DTYPE_UINT8:
+		for (; i < count; i++)
+			values[i] = codes[i];
+		break;
+	case CKPT_DTYPE_INT8:
+		for (; i < count; i++)
+			values[i] = (int8_t)codes[i];
+		break;
+	case CKPT_DTYPE_FLOAT8_E4M3FN:
+		for (; i + 8 <= count; i += 8) {
+			__m128i in = _mm_loadl_epi64((const __m128i *)(const void *)(codes + i));
+
+			if (has_e4m3fn_nan(in))
+				break;
+			_mm256_storeu_ps(values + i,
+					 _mm256_mul_ps(widen_e4m3fn(_mm_unpacklo_epi8(in, in)),
+						       _mm256_set1_ps(256)));
+		}
+		break;
+	default: break;
+	}
+	for (; i < count; i++)
+		values[i] = m->values[codes[i]];
+}
+
+/*
+ * What is most often wanted: float8_e4m3fn of one group to bfloat16. How many were done; it ends before a
+ * NaN.
+ */
+INLINE size_t e4m3fn_to_bfloat16(const uint8_t *codes, size_t count, float scale, uint16_t *out)
+{
+	__m256 s = _mm256_set1_ps(scale * 256);
+	size_t i = 0;
+
+	for (; i + 16 <= count; i += 16) {
+		__m128i in = _mm_loadu_si128((const __m128i *)(const void *)(codes + i));
+		__m256i even, odd;
+
+		if (has_e4m3fn_nan(in))
+			break;
+		even = round_bits_to_bfloat16(
+			_mm256_mul_ps(widen_e4m3fn(_mm_slli_epi16(in, 8)), s));
+		odd = round_bits_to_bfloat16(_mm256_mul_ps(widen_e4m3fn(in), s));
+		_mm256_storeu_si256((__m256i *)(void *)(out + i),
+				    _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xAA));
+	}
+	return i;
+}
+
+WITH_AVX2 static void bytes_in_steps(const struct ckpt_quant_math *m, const uint8_t *codes,
+				     size_t count, size_t group, const float *scales,
+				     const float *zeros, void *out)
+{
+	ckpt_quant_bytes(ckpt_cast_best(), decode, m, codes, count, group, scales, zeros, out);
+}
+
 WITH_AVX2 static void bytes(const struct ckpt_quant_math *m, const uint8_t *codes, size_t count,
 			    size_t group, const float *scales, const float *zeros, void *out)
 {
-	struct way w = way_of(m, zeros);
-	const enum ckpt_dtype f32 = CKPT_DTYPE_FLOAT32, bf16 = CKPT_DTYPE_BFLOAT16;
+	uint16_t *to = out;
+	size_t n;
 
-	if (w.item == CKPT_DTYPE_FLOAT8_E4M3FN && w.difference == f32 && w.product == f32 &&
-	    w.to == bf16 && !zeros && !w.has_factor) {
-		w = (struct way){ CKPT_DTYPE_FLOAT8_E4M3FN, f32, f32, bf16, false, false };
-		bytes_by(m, w, codes, count, group, scales, zeros, out);
+	if (m->item != CKPT_DTYPE_FLOAT8_E4M3FN || m->difference != CKPT_DTYPE_FLOAT32 ||
+	    (m->product != CKPT_DTYPE_FLOAT32 && m->product != m->to) ||
+	    m->to != CKPT_DTYPE_BFLOAT16 || zeros || m->factor != 0 || group < 16) {
+		bytes_in_steps(m, codes, count, group, scales, zeros, out);
 		return;
 	}
-	switch (w.item) {
-	case CKPT_DTYPE_FLOAT8_E4M3FN:
-		w.item = CKPT_DTYPE_FLOAT8_E4M3FN;
-		bytes_by(m, w, codes, count, group, scales, zeros, out);
-		break;
-	case CKPT_DTYPE_UINT8:
-		w.item = CKPT_DTYPE_UINT8;
-		bytes_by(m, w, codes, count, group, scales, zeros, out);
-		break;
-	default: bytes_by(m, w, codes, count, group, scales, zeros, out);
+	for (size_t i = 0; i < count; i += n, scales++) {
+		size_t done = 0;
+
+		n = count - i < group ? count - i : group;
+		while (done < n) {
+			size_t few;
+
+			if (*scales > -0x1p119F && *scales < 0x1p119F)
+				done += e4m3fn_to_bfloat16(codes + i + done, n - done, *scales,
+							   to + i + done);
+			few = n - done < 16 ? n - done : 16; /* with a NaN, or the rest */
+			if (few)
+				bytes_in_steps(m, codes + i + done, few, few, scales, NULL,
+					       to + i + done);
+			done += few;
+		}
 	}
 }
 
