@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt cast`: floating tensors to another dtype, and, with --dequantize (dequantize.c), quantized weights
+ * to plain ones. Both are steps of `ckpt edit` and `ckpt convert` as well.
+ */
 #include "edit.h"
 #include "words.h"
 
@@ -21,7 +25,7 @@ static const struct opt opts[] = {
 		 "allow a cast to integers, which cuts fractions off"),
 	CHECK_OVERFLOW_OPT,
 	OPT_FLAG("dequantize", 0, &dequantize,
-		 "write the plain weights that quantized ones stand for: bf16, f16 or f32"),
+		 "write plain weights in the place of quantized ones (bf16, f16, f32)"),
 	QUANT_AS_OPT,
 	OPT_FLAG("if-present", 0, &s.if_present,
 		 "succeed if there is nothing to cast: write OUT unchanged"),

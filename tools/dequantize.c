@@ -23,20 +23,18 @@ int show_dequantized(const char *path, const char *usual, struct ckpt_model **mo
 {
 	struct ckpt_quant_options options = CKPT_QUANT_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_model *made;
 	int rc;
 
 	if (!dequantize_to)
 		return EXIT_FINE;
 	options.as = quant_as;
-	rc = ckpt_dequantize(*model, *dequantize_to ? dequantize_to : usual, &options, &made, NULL, &err);
+	rc = ckpt_dequantize(*model, *dequantize_to ? dequantize_to : usual, &options, &made, &report, &err);
 	if (rc == 0) {
 		ckpt_close(*model);
 		*model = made;
-		return EXIT_FINE;
-	}
-	if (rc == CKPT_E_NOTFOUND) {
-		if (!quiet)
+		if (!report.tensors_dequantized && !quiet)
 			complain("note: %s has no quantized weights", path);
 		return EXIT_FINE;
 	}
@@ -61,13 +59,12 @@ static const char *nothing_quantized(const struct ckpt_model *in, const struct e
 {
 	(void)in;
 	(void)step;
-	snprintf(why, MOST_REASON, "no weight is quantized");
+	snprintf(why, MOST_REASON, "no weight is quantized, as far as config.json, names and dtypes tell");
 	return HINT_IF_PRESENT;
 }
 
 const struct edit_kind kind_dequantize = {
 	.name = "dequantize",
-	.nothing_found_is_no = true,
 	.apply = dequantize,
 	.why_nothing = nothing_quantized,
 	.hint_failed = hint_failed,

@@ -48,13 +48,13 @@ int show_dequantized(const char *path, const char *usual, struct ckpt_model **mo
 
 #define DEQUANTIZE_OPT(usual) \
 	OPT_OPTIONAL("dequantize", &dequantize_to, "DTYPE", \
-		     "take quantized weights as the numbers they stand for; default: " usual), \
+		     "read quantized weights as numbers; default: " usual), \
 		QUANT_AS_OPT
 
 #define QUANT_FORMATS "fp8, compressed-tensors, modelopt, mxfp4, gptq, gptq_v2, awq, bitsandbytes"
 #define QUANT_AS_OPT \
 	OPT_STR("as", 0, &quant_as, "FORMAT", \
-		"how weights are quantized, whatever config.json says, of\n" QUANT_FORMATS)
+		"how weights are quantized, whatever config.json says: fp8, gptq, awq")
 
 #define IGNORE_DAMAGE_OPT \
 	OPT_FLAG("ignore-damage", 0, &ignore_damage, \
@@ -109,7 +109,7 @@ int show_dequantized(const char *path, const char *usual, struct ckpt_model **mo
 	OPT_STEP("cast", &(chain), "DTYPE", "cast weights to DTYPE, as 'ckpt cast' does"), \
 	OPT_STEP("cast-all", &(chain), "DTYPE", \
 		 "cast all floating tensors to DTYPE, as 'ckpt cast --all' does"), \
-	OPT_STEP("dequantize", &(chain), "DTYPE", \
+	OPT_STEP("dequantize", &(chain), "FLOAT", \
 		 "make quantized weights plain, as 'ckpt cast --dequantize' does"), \
 	OPT_LIST("cast-only", 0, &cast_only, "PATTERN", \
 		 "let every --cast take only tensors whose name matches; may be repeated"), \

@@ -84,7 +84,7 @@ CKPT_API const char *ckpt_quant_dropped(const struct ckpt_quant *quant, uint64_t
  * bit, those of the package that made the format, see docs/quantized.md; they are made while the result is
  * saved. What says how the weights lie (shapes, states) is read here, at most 64 KiB of each.
  *
- * Returns what ckpt_quant_open() does; CKPT_E_ARG for another dtype; CKPT_E_CLASH if a name is taken. The report counts
+ * Returns what ckpt_quant_open() does, but 0 where nothing is quantized; CKPT_E_ARG for another dtype; CKPT_E_CLASH if a name is taken. The report counts
  * tensors_dequantized and scales_dropped.
  */
 CKPT_API int ckpt_dequantize(const struct ckpt_model *model, const char *dtype,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unpacks items of 1 to 8 bits, in bytes and in words of 32 bits, in the orders of the packages that pack them. */
 #include "quant/codes.h"
 
 #include <string.h>

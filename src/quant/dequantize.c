@@ -211,6 +211,7 @@ int ckpt_dequantize(const struct ckpt_model *model, const char *dtype,
 {
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	struct dequantizer d = { 0 };
+	struct ckpt_error why = { 0 };
 	enum ckpt_dtype to = CKPT_DTYPE_UNKNOWN;
 	int rc = ckpt_sized_check(report, sizeof(did), err);
 
@@ -218,7 +219,14 @@ int ckpt_dequantize(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0)
 		rc = find_dtype(dtype, &to, err);
 	if (rc == 0)
-		rc = ckpt_quant_find(model, options, to, &d.q, err);
+		rc = ckpt_quant_find(model, options, to, &d.q, &why);
+	if (rc == CKPT_E_NOTFOUND) {
+		rc = ckpt_model_derive(model, out, err);
+		ckpt_sized_give(report, &did, sizeof(did));
+		return rc;
+	}
+	if (rc < 0 && err && why.status)
+		*err = why;
 	if (rc == 0)
 		rc = dequantize(&d, err);
 	free(d.uses);

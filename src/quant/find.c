@@ -419,8 +419,12 @@ static int fill_all(struct ckpt_quant *q, struct ckpt_error *err)
 	for (uint32_t i = 0; rc == 0 && i < q->group_count; i++) {
 		struct ckpt_quant_group *g = q->groups[i];
 
-		if (is_nothing(g))
+		if (is_nothing(g)) {
+			for (int r = 0; r < CKPT_QUANT_ROLES; r++)
+				if (g->parts[r].entry)
+					g->parts[r].entry->group = NULL;
 			continue;
+		}
 		q->groups[kept++] = g;
 		rc = check_whole(g, err);
 		g->result = ".weight";

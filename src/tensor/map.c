@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Recipes whose bytes are made of those of another one, stretch by stretch: as a stream, and at any place. */
 #include "tensor/map.h"
 
 #include <assert.h>

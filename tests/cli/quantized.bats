@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# Quantized weights on the command line. That the numbers are those of the packages is for tests/interop/quantized.py to say.
+load common
+
+# model.safetensors: an FP8 weight [2, 4] with one scale for all, and what is named in "$@": a spare tensor, a scale of activations
+make() {
+	python3 -B - "$@" <<'PY'
+import json
+import struct
+import sys
+
+tensors = {"a.weight": ("F8_E4M3", [2, 4], bytes([0x38, 0x40, 0x44, 0xB8, 0, 0x30, 0x7E, 0x08])), "a.weight_scale_inv": ("F32", [1, 1], struct.pack("<f", 0.5)),
+           "a.bias": ("BF16", [2], b"\x80\x3f\x00\x40"), "a.input_scale": ("F32", [], struct.pack("<f", 1)), "b.weight": ("F8_E4M3", [1, 2], b"\x38\x38"),
+           "norm.scale": ("F32", [2], struct.pack("<2f", 1, 2))}
+header, body = {}, b""
+for name in sys.argv[1:]:
+    dtype, shape, data = tensors[name]
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+    body += data
+text = json.dumps(header).encode()
+open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+PY
+}
+
+config() { echo "{\"quantization_config\": $1}" > config.json; }
+
+@test "a weight becomes plain, its scale is used up, the rest stays" {
+	make a.bias a.weight a.weight_scale_inv a.input_scale norm.scale
+	config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+	ckpt cast --dequantize f32 model.safetensors out.safetensors; want 0
+	[[ $output = "1 weight dequantized, 1 scale of activations left out, "* ]]
+	ckpt ls out.safetensors; want 0
+	[[ $output = *"a.weight"*float32*"[2, 4]"* && $output = *"norm.scale"*float32* && $output = *"a.bias"*bfloat16* && $output != *scale_inv* && $output != *input_scale* ]]
+	ckpt cat -q out.safetensors a.weight; want 0
+	[[ $output = *"[ 5.0000e-01  1.0000e+00  1.5000e+00 -5.0000e-01]"* ]]
+}
+
+@test "cat, stat, diff and info take them as numbers" {
+	make a.weight a.weight_scale_inv
+	config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+	ckpt info model.safetensors; want 0
+	[[ $output = *"quantized   1 weight: FP8 (e4m3), blocks of 128 x 128; 12.00 bits a number"* ]]
+	ckpt cat --dequantize -q model.safetensors a.weight; want 0
+	[[ $output = *"-5.0000e-01"* ]]
+	ckpt cat -q model.safetensors a.weight; want 0
+	[[ $output = *"-1.0000e+00"* ]]
+	ckpt stat --dequantize model.safetensors; want 0
+	[[ $output = *"a.weight"*float32* && $output != *scale_inv* ]]
+	ckpt cast --dequantize bf16 model.safetensors plain.safetensors; want 0
+	ckpt diff --dequantize model.safetensors plain.safetensors
+	[[ $status = 0 && $stderr = *"plain.safetensors has no quantized weights"* ]]
+	ckpt diff model.safetensors plain.safetensors; want 1
+}
+
+@test "the configuration decides, and --as does before it; without both, names that fit one format" {
+	make a.weight a.weight_scale_inv
+	ckpt cast --dequantize bf16 model.safetensors out.safetensors; want 0
+	config '{"quant_method": "quanto"}'
+	ckpt cast --dequantize bf16 model.safetensors other.safetensors
+	[[ $status = 2 && $stderr = *"config.json: the weights are quantized by 'quanto', which ckpt does not know"* ]]
+	[ ! -e other.safetensors ]
+	ckpt cast --dequantize bf16 --as fp8 model.safetensors other.safetensors; want 0
+	cmp out.safetensors other.safetensors
+	ckpt cast --dequantize bf16 --as fp9 model.safetensors third.safetensors
+	[[ $status = 64 && $stderr = *"there is no format of quantized weights 'fp9'"* ]]
+	ckpt cast --as fp8 bf16 model.safetensors third.safetensors
+	[ $status = 64 ]
+	ckpt cast --dequantize fp8 model.safetensors third.safetensors
+	[[ $status = 64 && $stderr = *"become bfloat16, float16 or float32, not 'fp8'"* ]]
+	[ ! -e third.safetensors ]
+}
+
+@test "what does not fit is named, and nothing is written" {
+	make a.weight a.weight_scale_inv b.weight
+	config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+	ckpt cast --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'b.weight' "*"no scales beside it"* ]]
+	[ ! -e out.safetensors ]
+	ckpt info model.safetensors; want 0
+	[[ $output = *"quantized?"*"'b.weight'"* ]]
+	config '{"quant_method": "fp8", "weight_block_size": [1, 2]}'
+	make a.weight a.weight_scale_inv
+	ckpt cast --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'a.weight_scale_inv' is float32 [1, 1]: wanted [2, 2]"* ]]
+	[ ! -e out.safetensors ]
+}
+
+@test "nothing quantized is an answer" {
+	make a.bias norm.scale
+	ckpt cast --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 1 && $stderr = *"no weight is quantized"* ]]
+	[ ! -e out.safetensors ]
+	ckpt cast --dequantize bf16 --if-present model.safetensors out.safetensors; want 0
+	ckpt diff model.safetensors out.safetensors; want 0
+}
+
+@test "it is a step of edit and convert" {
+	make a.weight a.weight_scale_inv
+	ckpt convert --dequantize bf16 --rename 's/^a/z/' model.safetensors out.pt; want 0
+	ckpt ls out.pt
+	[[ $output = *"z.weight"*bfloat16* ]]
+}
