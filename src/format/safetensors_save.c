@@ -19,11 +19,22 @@ static bool has_key(const struct ckpt_safetensors_pair *pairs, uint32_t count, c
 	return false;
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_stale(const struct ckpt_model *model, const char *key)
+{
+	return model->stale_metadata_count &&
+	       bsearch(&key, model->stale_metadata, model->stale_metadata_count, sizeof(key), by_text);
+}
+
 /*
  * Those of the input that say which tensor another name means are told anew: an edit may have
  * renamed both.
  */
-static int keep_pairs(const struct ckpt_safetensors *st, struct ckpt_safetensors_pair *out,
+static int keep_pairs(const struct ckpt_model *model, const struct ckpt_safetensors *st, struct ckpt_safetensors_pair *out,
 		      uint32_t *count, struct ckpt_error *err)
 {
 	const struct ckpt_safetensors_header *h = &st->header;
@@ -34,7 +45,7 @@ static int keep_pairs(const struct ckpt_safetensors *st, struct ckpt_safetensors
 		fine = ckpt_strmap_insert(&names, h->tensors[i].name, h->tensors[i].name_len, i,
 					  &there);
 	for (uint32_t i = 0; fine && i < h->metadata_count; i++)
-		if (!st->alias_count || ckpt_safetensors_alias(&h->metadata[i], &names) < 0)
+		if ((!st->alias_count || ckpt_safetensors_alias(&h->metadata[i], &names) < 0) && !is_stale(model, h->metadata[i].key))
 			out[(*count)++] = h->metadata[i];
 	ckpt_strmap_clear(&names);
 	return fine ? 0 : ckpt_fail_nomem(err);
@@ -82,7 +93,7 @@ int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safete
 	if (!*out)
 		return ckpt_arena_fail(list->arena, err);
 	if (st)
-		rc = keep_pairs(st, *out, count, err);
+		rc = keep_pairs(model, st, *out, count, err);
 	else
 		(*out)[(*count)++] = (struct ckpt_safetensors_pair){ "format", "pt", 6, 2 };
 	if (rc == 0)

@@ -472,6 +472,8 @@ int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 		return ckpt_fail_nomem(err);
 	m->base = (struct ckpt_model *)from; /* only its count of references changes */
 	m->base->refs++;
+	m->stale_metadata = from->stale_metadata;
+	m->stale_metadata_count = from->stale_metadata_count;
 	m->next_id = from->next_id;
 	m->root = from->root;
 	m->protocol = from->protocol;

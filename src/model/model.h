@@ -176,6 +176,9 @@ struct ckpt_model {
 	void (*free_held)(void *held);
 	int (*held_files)(const void *held, ckpt_model_visit_file *visit, void *ctx); /* or NULL */
 	struct ckpt_storage_cast *casts; /* arena; see model/casts.h */
+	/* keys of the file's metadata that say nothing of it any more: sorted; an arena's, of this one or a base */
+	const char *const *stale_metadata;
+	uint32_t stale_metadata_count;
 };
 
 /*

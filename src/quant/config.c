@@ -63,6 +63,7 @@ static const struct {
 	{ "gptq", "gptq" },
 	{ "awq", "awq" },
 	{ "bitsandbytes", "bitsandbytes" },
+	{ "torchao", "torchao" },
 };
 
 static void set_format(struct ckpt_quant_config *c, const char *method)

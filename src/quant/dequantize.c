@@ -237,6 +237,8 @@ int ckpt_dequantize(const struct ckpt_model *model, const char *dtype,
 	}
 	did.tensors_dequantized = d.q->group_count;
 	did.scales_dropped = d.q->dropped_count;
+	d.to->stale_metadata = d.q->stale;
+	d.to->stale_metadata_count = d.q->stale_count;
 	/* the recipes borrow of its arena */
 	d.to->held = d.q;
 	d.to->free_held = close_held;

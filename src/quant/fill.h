@@ -44,5 +44,7 @@ int ckpt_fill_compressed_tensors(struct ckpt_quant_group *g, struct ckpt_error *
 int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err);
 int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err);
 int ckpt_fill_bitsandbytes(struct ckpt_quant_group *g, struct ckpt_error *err);
+int ckpt_fill_torchao(struct ckpt_quant_group *g, struct ckpt_error *err);
+int ckpt_check_torchao(struct ckpt_quant *q, struct ckpt_error *err);
 
 #endif

@@ -455,7 +455,9 @@ static int try_format(struct ckpt_quant *q, const struct ckpt_quant_format *form
 			;
 		rc = group_mapping(q, from, to, err);
 	}
-	return rc < 0 ? rc : fill_all(q, err);
+	if (rc == 0)
+		rc = fill_all(q, err);
+	return rc == 0 && format->check_all ? format->check_all(q, err) : rc;
 }
 
 static const struct ckpt_quant_format *find_format(const char *name)
@@ -605,6 +607,7 @@ void ckpt_quant_close(struct ckpt_quant *q)
 	ckpt_arena_free(q->arena);
 	free(q->entries);
 	free(q->groups);
+	ckpt_strmap_clear(&q->metadata);
 	free(q->dropped);
 	free(q);
 }

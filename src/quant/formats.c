@@ -468,14 +468,27 @@ static const struct ckpt_quant_suffix bitsandbytes_suffixes[] = {
 	{ 0 },
 };
 
+static const struct ckpt_quant_suffix torchao_suffixes[] = {
+	{ "._weight_qdata", CKPT_QUANT_ITEMS },
+	{ "._weight_scale", CKPT_QUANT_SCALES },
+	{ "._weight_zero_point", CKPT_QUANT_ZEROS },
+	{ "._weight_per_tensor_scale", CKPT_QUANT_GLOBAL },
+	{ "._weight_act_quant_scale", CKPT_QUANT_ACTIVATIONS },
+	{ "._weight_act_quant_zero_point", CKPT_QUANT_ACTIVATIONS },
+	{ "._weight_act_per_tensor_scale", CKPT_QUANT_ACTIVATIONS },
+	{ "._weight_act_pre_scale", CKPT_QUANT_REFUSED },
+	{ 0 },
+};
+
 const struct ckpt_quant_format ckpt_quant_formats[] = {
-	{ "fp8", fp8_suffixes, true, is_float8_or_int8, fill_fp8 },
-	{ "compressed-tensors", ct_suffixes, false, is_byte, ckpt_fill_compressed_tensors },
-	{ "modelopt", modelopt_suffixes, false, is_byte, fill_modelopt },
-	{ "mxfp4", mxfp4_suffixes, false, is_none, fill_mxfp4 },
-	{ "gptq", gptq_suffixes, false, is_none, ckpt_fill_gptq },
-	{ "gptq_v2", gptq_suffixes, false, is_none, ckpt_fill_gptq },
-	{ "awq", awq_suffixes, false, is_none, ckpt_fill_awq },
-	{ "bitsandbytes", bitsandbytes_suffixes, false, is_none, ckpt_fill_bitsandbytes },
+	{ "fp8", fp8_suffixes, true, is_float8_or_int8, fill_fp8, NULL },
+	{ "compressed-tensors", ct_suffixes, false, is_byte, ckpt_fill_compressed_tensors, NULL },
+	{ "modelopt", modelopt_suffixes, false, is_byte, fill_modelopt, NULL },
+	{ "mxfp4", mxfp4_suffixes, false, is_none, fill_mxfp4, NULL },
+	{ "gptq", gptq_suffixes, false, is_none, ckpt_fill_gptq, NULL },
+	{ "gptq_v2", gptq_suffixes, false, is_none, ckpt_fill_gptq, NULL },
+	{ "awq", awq_suffixes, false, is_none, ckpt_fill_awq, NULL },
+	{ "bitsandbytes", bitsandbytes_suffixes, false, is_none, ckpt_fill_bitsandbytes, NULL },
+	{ "torchao", torchao_suffixes, false, is_none, ckpt_fill_torchao, ckpt_check_torchao },
 };
 const size_t ckpt_quant_format_count = sizeof(ckpt_quant_formats) / sizeof(ckpt_quant_formats[0]);

@@ -49,6 +49,8 @@ struct ckpt_quant_format {
 	 * the front.
 	 */
 	int (*fill)(struct ckpt_quant_group *g, struct ckpt_error *err);
+	/* Is there anything that no group has? NULL: that is seen elsewhere. */
+	int (*check_all)(struct ckpt_quant *q, struct ckpt_error *err);
 };
 extern const struct ckpt_quant_format ckpt_quant_formats[];
 extern const size_t ckpt_quant_format_count;
@@ -94,6 +96,9 @@ struct ckpt_quant {
 	struct ckpt_quant_group **groups; /* malloc, in the order of their first part */
 	uint32_t group_count, group_cap;
 	const char **dropped; /* malloc */
+	struct ckpt_strmap metadata; /* of all files: address of a struct ckpt_quant_pair, for the formats that have it */
+	const char **stale;	     /* arena: keys of metadata that tell the classes of tensors, sorted */
+	uint32_t stale_count;
 	uint32_t dropped_count, dropped_cap;
 };
 

@@ -116,7 +116,24 @@ static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_
 			     ckpt_hf_of(model)->path, NULL, CKPT_NO_OFFSET);
 }
 
+static int parts_metadata(const struct ckpt_model *model,
+			  int (*visit)(void *ctx, const char *key, size_t key_len, const char *value,
+				       size_t value_len),
+			  void *ctx)
+{
+	const struct ckpt_hf *hf = ckpt_hf_of(model);
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < hf->index.file_count; i++) {
+		const struct ckpt_format *format = hf->shards[i] ? hf->shards[i]->doc->format : NULL;
+
+		rc = format && format->metadata ? format->metadata(hf->shards[i], visit, ctx) : 0;
+	}
+	return rc;
+}
+
 const struct ckpt_format ckpt_format_hf = {
+	.parts_metadata = parts_metadata,
 	.name = "Hugging Face shard set",
 	.code = CKPT_FORMAT_HUGGING_FACE,
 	.notes = ckpt_hf_check_directory,
