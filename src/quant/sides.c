@@ -88,6 +88,14 @@ int ckpt_quant_plan_sides(struct ckpt_quant *q, struct ckpt_error *err)
 
 /* ---- reading ---- */
 
+/* An error of reading names the file that was read. */
+static int at_source(const struct ckpt_recipe *side, int rc, struct ckpt_error *err)
+{
+	return side->kind == CKPT_RECIPE_EXTENT
+		       ? ckpt_error_at(err, rc, ckpt_source_path(side->src), NULL, CKPT_NO_OFFSET)
+		       : rc;
+}
+
 static int keep_side(const struct ckpt_recipe *side, uint8_t **out, struct ckpt_error *err)
 {
 	uint8_t *bytes = malloc((size_t)side->len);
@@ -99,6 +107,7 @@ static int keep_side(const struct ckpt_recipe *side, uint8_t **out, struct ckpt_
 		return rc;
 	rc = stream->read(stream, bytes, (size_t)side->len, err);
 	stream->close(stream);
+	rc = at_source(side, rc, err);
 	if (rc == 0 && side->has_crc)
 		rc = ckpt_recipe_check(side, libdeflate_crc32(0, bytes, (size_t)side->len), err);
 	return rc;
@@ -110,13 +119,8 @@ int ckpt_quant_read_side(const struct ckpt_recipe *side, uint64_t off, void *buf
 	uint8_t *out = buf;
 	int rc = 0;
 
-	if (side->kind != CKPT_RECIPE_JOINED) {
-		rc = ckpt_recipe_read(side, off, buf, len, err);
-		return rc < 0 && side->kind == CKPT_RECIPE_EXTENT
-			       ? ckpt_error_at(err, rc, ckpt_source_path(side->src), NULL,
-					       CKPT_NO_OFFSET)
-			       : rc;
-	}
+	if (side->kind != CKPT_RECIPE_JOINED)
+		return at_source(side, ckpt_recipe_read(side, off, buf, len, err), err);
 	for (size_t i = 0; rc == 0 && len; i++) {
 		const struct ckpt_recipe *part = &side->parts[i];
 		size_t n;

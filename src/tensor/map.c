@@ -28,8 +28,11 @@ static int read_piece(struct map_stream *s, size_t len, uint8_t *out, struct ckp
 	const struct ckpt_map *map = s->map;
 	int rc = s->inner->read(s->inner, s->piece, len, err);
 
-	if (rc < 0)
-		return rc;
+	if (rc < 0) /* which of them: a map may read others, too */
+		return map->inner.kind == CKPT_RECIPE_EXTENT
+			       ? ckpt_error_at(err, rc, ckpt_source_path(map->inner.src), NULL,
+					       CKPT_NO_OFFSET)
+			       : rc;
 	if (map->inner.has_crc && !s->sought)
 		s->crc32 = libdeflate_crc32(s->crc32, s->piece, len);
 	rc = map->apply(map, s->kept, s->pos, s->piece, len, out, err);

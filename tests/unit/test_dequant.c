@@ -41,7 +41,8 @@ static double small_float(uint32_t code, int exponent_bits, int mantissa_bits, i
 {
 	uint32_t mantissa = code & ((1u << mantissa_bits) - 1),
 		 exponent = code >> mantissa_bits & ((1u << exponent_bits) - 1);
-	double v = exponent ? ldexp((1 << mantissa_bits) + mantissa, (int)exponent - bias - mantissa_bits)
+	double v = exponent ? ldexp((1 << mantissa_bits) + mantissa,
+				    (int)exponent - bias - mantissa_bits)
 			    : ldexp(mantissa, 1 - bias - mantissa_bits);
 
 	return code >> (exponent_bits + mantissa_bits) & 1 ? -v : v;
@@ -66,8 +67,7 @@ static float slow_number(enum ckpt_dtype dtype, const uint8_t *bytes)
 		if ((*bytes & 0x7C) != 0x7C)
 			return (float)small_float(*bytes, 5, 2, 15);
 		return *bytes & 3 ? NAN : *bytes & 0x80 ? -INFINITY : INFINITY;
-	case CKPT_DTYPE_FLOAT8_E8M0FNU:
-		return *bytes == 255 ? NAN : (float)ldexp(1, *bytes - 127);
+	case CKPT_DTYPE_FLOAT8_E8M0FNU: return *bytes == 255 ? NAN : (float)ldexp(1, *bytes - 127);
 	case CKPT_DTYPE_BFLOAT16:
 		memcpy((uint8_t *)&wide + 2, bytes, 2);
 		memcpy(&v, &wide, 4);
@@ -84,8 +84,8 @@ static float slow_number(enum ckpt_dtype dtype, const uint8_t *bytes)
 /* To the nearest number of DTYPE, ties to even. */
 static float slow_round(enum ckpt_dtype dtype, float v)
 {
-	int mantissa = dtype == CKPT_DTYPE_FLOAT16 ? 10 : 7, least = dtype == CKPT_DTYPE_FLOAT16 ? -14 : -126,
-	    exponent;
+	int mantissa = dtype == CKPT_DTYPE_FLOAT16 ? 10 : 7,
+	    least = dtype == CKPT_DTYPE_FLOAT16 ? -14 : -126, exponent;
 	double most = dtype == CKPT_DTYPE_FLOAT16 ? 65504 : 0x1.FEp127, step, rounded;
 
 	if (dtype == CKPT_DTYPE_FLOAT32 || isnan(v) || isinf(v) || v == 0)
@@ -181,7 +181,8 @@ static float slow_scale(const struct weight *x, uint64_t m, uint64_t i)
 
 	if (x->nested_table) {
 		scale = slow_number(CKPT_DTYPE_FLOAT32, x->nested_table + 4 * *at);
-		scale *= slow_number(CKPT_DTYPE_FLOAT32, x->nested_scales + 4 * (i / w->nested_block));
+		scale *= slow_number(CKPT_DTYPE_FLOAT32,
+				     x->nested_scales + 4 * (i / w->nested_block));
 		scale += w->nested_offset;
 	} else if (w->scale_dtype == CKPT_DTYPE_UINT8) {
 		scale = (float)ldexp(1, *at - 127);
@@ -189,7 +190,8 @@ static float slow_scale(const struct weight *x, uint64_t m, uint64_t i)
 		scale = slow_number(w->scale_dtype, at);
 	}
 	if (x->global) {
-		global = slow_number(CKPT_DTYPE_FLOAT32, x->global + (w->global.len > 4 ? 4 * m : 0));
+		global = slow_number(CKPT_DTYPE_FLOAT32,
+				     x->global + (w->global.len > 4 ? 4 * m : 0));
 		scale = w->global_divides ? scale / global : scale * global;
 	}
 	return slow_round(w->scale_in, scale);
@@ -200,13 +202,14 @@ static float slow_dequantize(const struct weight *x, uint64_t m, uint64_t row, u
 	const struct ckpt_quant_weight *w = &x->w;
 	uint64_t block_rows = w->block_rows ? w->block_rows : w->rows,
 		 block_cols = w->block_cols ? w->block_cols : w->cols,
-		 scale_rows = ceil_div(w->rows, block_rows), scale_cols = ceil_div(w->cols, block_cols),
-		 scale_row = row / block_rows, scale_col = col / block_cols, i;
+		 scale_rows = ceil_div(w->rows, block_rows),
+		 scale_cols = ceil_div(w->cols, block_cols), scale_row = row / block_rows,
+		 scale_col = col / block_cols, i;
 	float v = slow_item(x, m, row, col);
 
 	if (x->row_groups)
-		scale_row = (uint64_t)x->row_groups[row] +
-			    (x->row_groups[row] < 0 ? scale_rows : 0);
+		scale_row =
+			(uint64_t)x->row_groups[row] + (x->row_groups[row] < 0 ? scale_rows : 0);
 	if (x->col_groups)
 		scale_col = (uint64_t)x->col_groups[col];
 	i = (m * scale_rows + scale_row) * scale_cols + scale_col;
@@ -236,8 +239,10 @@ static const enum ckpt_dtype plain[] = { CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,
 /* LEN bytes of numbers of DTYPE, most of them usual ones. */
 static uint8_t *random_numbers(enum ckpt_dtype dtype, uint64_t len)
 {
-	static const uint32_t odd[] = { 0,	    0x80000000, 0x7F800000, 0xFF800000, 0x7FC00001,
-					0x7F7FFFFF, 1,		0x00400000, 0x33800000, 0x47800000 };
+	static const uint32_t odd[] = {
+		0,	    0x80000000, 0x7F800000, 0xFF800000, 0x7FC00001,
+		0x7F7FFFFF, 1,		0x00400000, 0x33800000, 0x47800000
+	};
 	uint32_t size = ckpt_dtype_size(dtype);
 	uint8_t *bytes = malloc(len + 1);
 
@@ -278,9 +283,12 @@ static uint64_t words_len(const struct ckpt_quant_weight *w, enum ckpt_quant_pac
 
 static void choose_items(struct weight *x)
 {
-	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT8_E4M3FN, CKPT_DTYPE_FLOAT8_E4M3FN,
-						 CKPT_DTYPE_FLOAT8_E5M2,   CKPT_DTYPE_FLOAT8_E4M3FNUZ,
-						 CKPT_DTYPE_FLOAT8_E5M2FNUZ, CKPT_DTYPE_INT8,
+	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT8_E4M3FN,
+						 CKPT_DTYPE_FLOAT8_E4M3FN,
+						 CKPT_DTYPE_FLOAT8_E5M2,
+						 CKPT_DTYPE_FLOAT8_E4M3FNUZ,
+						 CKPT_DTYPE_FLOAT8_E5M2FNUZ,
+						 CKPT_DTYPE_INT8,
 						 CKPT_DTYPE_UINT8 };
 	struct ckpt_quant_weight *w = &x->w;
 	uint64_t len;
@@ -311,9 +319,10 @@ static void choose_items(struct weight *x)
 
 static void choose_scales(struct weight *x, uint64_t count)
 {
-	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT32,	   CKPT_DTYPE_FLOAT16,
-						 CKPT_DTYPE_BFLOAT16,	   CKPT_DTYPE_UINT8,
-						 CKPT_DTYPE_FLOAT8_E4M3FN, CKPT_DTYPE_FLOAT8_E8M0FNU };
+	static const enum ckpt_dtype types[] = {
+		CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,	      CKPT_DTYPE_BFLOAT16,
+		CKPT_DTYPE_UINT8,   CKPT_DTYPE_FLOAT8_E4M3FN, CKPT_DTYPE_FLOAT8_E8M0FNU
+	};
 	struct ckpt_quant_weight *w = &x->w;
 	uint64_t len;
 
@@ -342,10 +351,10 @@ static void choose_scales(struct weight *x, uint64_t count)
 
 static void choose_zeros(struct weight *x, uint64_t scale_rows, uint64_t scale_cols)
 {
-	static const enum ckpt_dtype types[] = {
-		CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,	      CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_INT8,
-		CKPT_DTYPE_UINT8,   CKPT_DTYPE_FLOAT8_E4M3FN, CKPT_DTYPE_INT32
-	};
+	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT32,  CKPT_DTYPE_FLOAT16,
+						 CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_INT8,
+						 CKPT_DTYPE_UINT8,    CKPT_DTYPE_FLOAT8_E4M3FN,
+						 CKPT_DTYPE_INT32 };
 	struct ckpt_quant_weight *w = &x->w;
 	uint64_t len = 0;
 
@@ -361,8 +370,9 @@ static void choose_zeros(struct weight *x, uint64_t scale_rows, uint64_t scale_c
 		len = w->matrices * scale_rows * scale_cols * ckpt_dtype_size(w->zero_dtype);
 	if (w->zero == CKPT_QUANT_ZERO_BITS)
 		len = words_len(w, w->zero_packed, scale_rows, scale_cols);
-	x->zeros = random_numbers(w->zero == CKPT_QUANT_ZERO_BITS ? CKPT_DTYPE_UINT8 : w->zero_dtype,
-				  len);
+	x->zeros =
+		random_numbers(w->zero == CKPT_QUANT_ZERO_BITS ? CKPT_DTYPE_UINT8 : w->zero_dtype,
+			       len);
 	w->zeros = memory(x->zeros, len);
 }
 
@@ -374,7 +384,8 @@ static void choose_groups(struct weight *x, uint64_t scale_rows, uint64_t scale_
 	if (!below(4)) {
 		x->row_groups = malloc(w->rows * 4 + 1);
 		for (uint64_t i = 0; i < w->rows; i++)
-			x->row_groups[i] = (int32_t)below((uint32_t)scale_rows * 2) - (int32_t)scale_rows;
+			x->row_groups[i] =
+				(int32_t)below((uint32_t)scale_rows * 2) - (int32_t)scale_rows;
 		w->group_of_row = memory(x->row_groups, w->rows * 4);
 	}
 	if (!below(4)) {
@@ -442,9 +453,10 @@ enum { MOST_SIDES = 9 };
 
 static void list_sides(struct ckpt_quant_weight *w, struct ckpt_recipe *out[MOST_SIDES])
 {
-	struct ckpt_recipe *all[MOST_SIDES] = { &w->items, &w->scales,	     &w->zeros,
-						&w->global, &w->table,	     &w->nested_table,
-						&w->nested_scales, &w->group_of_row, &w->group_of_col };
+	struct ckpt_recipe *all[MOST_SIDES] = {
+		&w->items,	  &w->scales,	     &w->zeros,	       &w->global,	&w->table,
+		&w->nested_table, &w->nested_scales, &w->group_of_row, &w->group_of_col
+	};
 
 	memcpy(out, all, sizeof(all));
 }
@@ -532,7 +544,8 @@ static void slow_matrix(const struct weight *x, float *out)
 	for (uint64_t m = 0; m < w->matrices; m++)
 		for (uint64_t row = 0; row < w->rows; row++)
 			for (uint64_t col = 0; col < w->cols; col++) {
-				uint64_t i = w->transposed ? col * w->rows + row : row * w->cols + col;
+				uint64_t i =
+					w->transposed ? col * w->rows + row : row * w->cols + col;
 
 				out[m * w->rows * w->cols + i] = slow_dequantize(x, m, row, col);
 			}
@@ -540,14 +553,15 @@ static void slow_matrix(const struct weight *x, float *out)
 
 static void print_weight(const struct ckpt_quant_weight *w)
 {
-	print_message("%d x %d x %d transposed %d code %d item %s bits %d packed %d dense %d upper %d "
-		      "scales %s blocks %d x %d zero %d (%s, packed %d, add %d, wraps %d) to %s by %s and %s\n",
-		      (int)w->matrices, (int)w->rows, (int)w->cols, w->transposed, w->code,
-		      ckpt_dtype_name(w->item), w->bits, w->packed, w->dense, w->upper_first,
-		      ckpt_dtype_name(w->scale_dtype), (int)w->block_rows, (int)w->block_cols, w->zero,
-		      ckpt_dtype_name(w->zero_dtype), w->zero_packed, w->zero_add, w->zero_wraps,
-		      ckpt_dtype_name(w->to), ckpt_dtype_name(w->difference),
-		      ckpt_dtype_name(w->product));
+	print_message(
+		"%d x %d x %d transposed %d code %d item %s bits %d packed %d dense %d upper %d "
+		"scales %s blocks %d x %d zero %d (%s, packed %d, add %d, wraps %d) to %s by %s and %s\n",
+		(int)w->matrices, (int)w->rows, (int)w->cols, w->transposed, w->code,
+		ckpt_dtype_name(w->item), w->bits, w->packed, w->dense, w->upper_first,
+		ckpt_dtype_name(w->scale_dtype), (int)w->block_rows, (int)w->block_cols, w->zero,
+		ckpt_dtype_name(w->zero_dtype), w->zero_packed, w->zero_add, w->zero_wraps,
+		ckpt_dtype_name(w->to), ckpt_dtype_name(w->difference),
+		ckpt_dtype_name(w->product));
 }
 
 /* All numbers of W. What is no number may have any bits. */
@@ -593,7 +607,8 @@ static int move(const struct ckpt_recipe *recipe, uint32_t threads)
 	struct ckpt_sink *sink;
 	int rc;
 
-	assert_int_equal(ckpt_sink_open(out_path, recipe->len, 0, CKPT_SINK_REPLACE, 0666, &sink, &err),
+	assert_int_equal(ckpt_sink_open(out_path, recipe->len, 0, CKPT_SINK_REPLACE, 0666, &sink,
+					&err),
 			 0);
 	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
 	rc = ckpt_mover_copy(mover, recipe, &moved, &err);
@@ -618,7 +633,6 @@ static struct ckpt_recipe recipe_of(const struct ckpt_quant_weight *w, struct ck
 	return recipe;
 }
 
-static void __attribute__((unused)) unused_yet(void){ (void)write_sides; (void)move; (void)folder; (void)in_path; (void)out_path;}
 static void every_weight_is_what_a_slow_reader_makes_of_it(void **state)
 {
 	(void)state;
@@ -647,11 +661,383 @@ static void every_weight_is_what_a_slow_reader_makes_of_it(void **state)
 	}
 }
 
+/* ---- the mover ---- */
+
+/* Of X, whose sides are in a file, all numbers are in OUT_PATH; WANT: those of slow_matrix(). */
+static void move_and_compare(const struct weight *x, uint32_t threads, const float *want)
+{
+	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
+	struct ckpt_recipe recipe = recipe_of(&x->w, arena);
+	struct ckpt_buf found;
+
+	if (move(&recipe, threads) < 0)
+		fail_msg("%s", unit_message(&err));
+	found = unit_read_file(out_path);
+	assert_int_equal(found.len, recipe.len);
+	compare(&x->w, found.data, want);
+	ckpt_buf_clear(&found);
+	ckpt_arena_free(arena);
+}
+
+static void fill_sides(struct weight *x, uint64_t scales)
+{
+	struct ckpt_quant_weight *w = &x->w;
+	uint64_t items =
+		w->code == CKPT_QUANT_BITS
+			? words_len(w, w->packed, w->rows, w->cols)
+			: w->matrices * w->rows *
+				  (w->code == CKPT_QUANT_E2M1 ? ceil_div(w->cols, 2) : w->cols);
+
+	x->items = random_numbers(CKPT_DTYPE_UINT8, items);
+	w->items = memory(x->items, items);
+	x->scales = random_numbers(w->scale_dtype, scales * ckpt_dtype_size(w->scale_dtype));
+	w->scales = memory(x->scales, scales * ckpt_dtype_size(w->scale_dtype));
+}
+
+/* Longer than the mover's blocks, with scales that are read where they are. */
+static const struct ckpt_quant_weight long_weights[] = {
+	{ .matrices = 2,
+	  .rows = 300,
+	  .cols = 1024,
+	  .code = CKPT_QUANT_NUMBER,
+	  .item = CKPT_DTYPE_FLOAT8_E4M3FN,
+	  .block_rows = 1,
+	  .block_cols = 1 },
+	{ .matrices = 1,
+	  .rows = 3,
+	  .cols = 200016,
+	  .code = CKPT_QUANT_E2M1,
+	  .block_rows = 1,
+	  .block_cols = 2 },
+	{ .matrices = 1,
+	  .rows = 2,
+	  .cols = 300001,
+	  .code = CKPT_QUANT_BITS,
+	  .bits = 4,
+	  .block_rows = 1,
+	  .block_cols = 2 },
+	{ .matrices = 1,
+	  .rows = 20000,
+	  .cols = 31,
+	  .code = CKPT_QUANT_BITS,
+	  .bits = 3,
+	  .block_rows = 1,
+	  .block_cols = 1,
+	  .packed = CKPT_QUANT_ALONG_ROWS,
+	  .dense = true },
+	{ .matrices = 1,
+	  .rows = 500,
+	  .cols = 1200,
+	  .code = CKPT_QUANT_BITS,
+	  .bits = 4,
+	  .block_rows = 1,
+	  .block_cols = 1,
+	  .packed = CKPT_QUANT_ALONG_ROWS,
+	  .transposed = true },
+	{ .matrices = 2,
+	  .rows = 90000,
+	  .cols = 3,
+	  .code = CKPT_QUANT_NUMBER,
+	  .item = CKPT_DTYPE_INT8,
+	  .block_rows = 1,
+	  .block_cols = 1,
+	  .transposed = true },
+	{ .matrices = 3,
+	  .rows = 64,
+	  .cols = 4096,
+	  .code = CKPT_QUANT_E2M1,
+	  .block_rows = 1,
+	  .block_cols = 2,
+	  .transposed = true },
+};
+
+static void init_long(struct weight *x, size_t i, bool large)
+{
+	struct ckpt_quant_weight *w = &x->w;
+
+	*x = (struct weight){ .w = long_weights[i] };
+	if (!large) {
+		w->rows = w->rows < 32 ? w->rows : 32;
+		w->cols = w->cols < 64 ? w->cols : 64 + w->cols % 2;
+	}
+	w->to = plain[i % 3];
+	w->difference = w->product = w->scale_in = CKPT_DTYPE_FLOAT32;
+	w->scale_dtype = CKPT_DTYPE_FLOAT32;
+	fill_sides(x, w->matrices * ceil_div(w->rows, w->block_rows) *
+			      ceil_div(w->cols, w->block_cols));
+}
+
+static void long_weights_are_made_by_many_threads(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(long_weights); i++) {
+		struct ckpt_source *src;
+		struct weight x;
+		float *want;
+
+		init_long(&x, i, true);
+		assert_true(x.w.scales.len > 1 << 20);
+		want = malloc(x.w.matrices * x.w.rows * x.w.cols * 4);
+		slow_matrix(&x, want);
+		src = write_sides(&x.w);
+		move_and_compare(&x, 1, want);
+		move_and_compare(&x, 3, want);
+		ckpt_source_unref(src);
+		free(want);
+		clear_weight(&x);
+	}
+}
+
+/* Weights with all kinds of sides: damage in any of them is found before the output is there. */
+static void damage_is_found(void **state)
+{
+	struct ckpt_recipe *sides[MOST_SIDES];
+	unsigned found = 0;
+
+	(void)state;
+	for (unsigned round = 0; round < unit_rounds(100, 2000); round++) {
+		struct ckpt_arena *arena = ckpt_arena_new(4 << 20);
+		struct ckpt_source *src;
+		struct ckpt_recipe recipe;
+		struct weight x;
+
+		if (round < COUNT(long_weights))
+			init_long(&x, round, true);
+		else
+			choose_weight(&x, 3000);
+		src = write_sides(&x.w);
+		recipe = recipe_of(&x.w, arena);
+		if (move(&recipe, 2) < 0)
+			fail_msg("%s", unit_message(&err));
+		list_sides(&x.w, sides);
+		for (size_t i = 0; i < MOST_SIDES; i++) {
+			/* only the length of a table or of nested scales that are not used is not looked at */
+			if (!sides[i]->len || (sides[i] == &x.w.zeros && !x.w.zeros.len))
+				continue;
+			sides[i]->crc32 ^= 1;
+			recipe = recipe_of(&x.w, arena);
+			if (move(&recipe, 1 + round % 2) != CKPT_E_DAMAGED) {
+				print_weight(&x.w);
+				fail_msg("side %d: damage is not found", (int)i);
+			}
+			assert_non_null(strstr(unit_message(&err), "is damaged"));
+			sides[i]->crc32 ^= 1;
+			found++;
+		}
+		ckpt_source_unref(src);
+		clear_weight(&x);
+		ckpt_arena_free(arena);
+	}
+	assert_true(found > 200);
+}
+
+struct fault {
+	atomic_uint seen;
+	unsigned at;
+};
+
+static int inject(void *ctx, enum ckpt_io_op op)
+{
+	struct fault *f = ctx;
+
+	return op == CKPT_IO_READ && ++f->seen == f->at ? EIO : 0;
+}
+
+static void reads_that_fail_are_told(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(long_weights) * 2; i++) {
+		struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
+		struct ckpt_source *src;
+		struct weight x;
+		struct fault none = { .at = 0 };
+		struct ckpt_recipe recipe;
+
+		init_long(&x, i / 2, i % 2);
+		src = write_sides(&x.w);
+		recipe = recipe_of(&x.w, arena);
+		ckpt_io_set_hook(inject, &none);
+		assert_int_equal(move(&recipe, 1), 0);
+		for (unsigned at = 1; at <= none.seen; at += 1 + none.seen / 20) {
+			struct fault fault = { .at = at };
+
+			ckpt_io_set_hook(inject, &fault);
+			assert_int_equal(move(&recipe, 1 + at % 2), CKPT_E_IO);
+			assert_non_null(strstr(unit_message(&err), "/in"));
+		}
+		ckpt_io_set_hook(NULL, NULL);
+		ckpt_source_unref(src);
+		clear_weight(&x);
+		ckpt_arena_free(arena);
+	}
+}
+
+/* ---- what is refused ---- */
+
+static void lengths_that_do_not_fit_are_refused(void **state)
+{
+	struct ckpt_recipe *sides[MOST_SIDES];
+	unsigned refused = 0;
+
+	(void)state;
+	for (unsigned round = 0; round < 300; round++) {
+		struct ckpt_arena *arena = ckpt_arena_new(4 << 20);
+		struct ckpt_recipe recipe;
+		struct weight x;
+
+		choose_weight(&x, 3000);
+		list_sides(&x.w, sides);
+		for (size_t i = 0; i < MOST_SIDES; i++)
+			for (int more = -1; sides[i]->len && more <= 1; more += 2) {
+				sides[i]->len += (uint64_t)more;
+				if (sides[i]->len) {
+					assert_int_equal(ckpt_quant_recipe(&x.w, arena, &recipe,
+									   &err),
+							 CKPT_E_FORMAT);
+					assert_non_null(
+						strstr(unit_text(&err), "its shape asks for"));
+					refused++;
+				}
+				sides[i]->len -= (uint64_t)more;
+			}
+		clear_weight(&x);
+		ckpt_arena_free(arena);
+	}
+	assert_true(refused > 1000);
+}
+
+static struct ckpt_quant_weight small_weight(void)
+{
+	static const uint8_t items[64], scales[64];
+
+	return (struct ckpt_quant_weight){ .matrices = 1,
+					   .rows = 4,
+					   .cols = 8,
+					   .to = CKPT_DTYPE_BFLOAT16,
+					   .difference = CKPT_DTYPE_FLOAT32,
+					   .product = CKPT_DTYPE_FLOAT32,
+					   .scale_in = CKPT_DTYPE_FLOAT32,
+					   .code = CKPT_QUANT_NUMBER,
+					   .item = CKPT_DTYPE_INT8,
+					   .items = memory(items, 32),
+					   .scale_dtype = CKPT_DTYPE_FLOAT32,
+					   .scales = memory(scales, 16),
+					   .block_rows = 2,
+					   .block_cols = 4 };
+}
+
+static int open_and_read(const struct ckpt_quant_weight *w)
+{
+	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
+	struct ckpt_recipe recipe;
+	struct ckpt_stream *stream;
+	uint8_t out[8];
+	int rc = ckpt_quant_recipe(w, arena, &recipe, &err);
+
+	if (rc == 0) {
+		assert_int_equal(ckpt_recipe_stream(&recipe, &stream, &err), 0);
+		rc = stream->read(stream, out, sizeof(out), &err);
+		stream->close(stream);
+	}
+	ckpt_arena_free(arena);
+	return rc;
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+	static const int32_t beyond[] = { 0, 1, 2, 0 }, before[] = { 0, 1, -3, 0 },
+			     col_beyond[] = { 0, 0, 0, 0, 1, 1, 1, 2 },
+			     uneven[] = { 0, 0, 0, 1, 1, 1, 1, 1 },
+			     in_order[] = { 0, -1, 5, 6, 7, 8, 9, 10 };
+	struct ckpt_quant_weight w = small_weight();
+
+	(void)state;
+	assert_int_equal(open_and_read(&w), 0);
+	w.rows = (uint64_t)1 << 62;
+	assert_int_equal(open_and_read(&w), CKPT_E_FORMAT);
+	assert_string_equal(unit_text(&err), "has more numbers than there can be");
+	w = small_weight();
+	w.to = CKPT_DTYPE_FLOAT64;
+	assert_int_equal(open_and_read(&w), CKPT_E_UNSUPPORTED);
+	w = small_weight();
+	w.group_of_row = memory(beyond, 16);
+	assert_int_equal(open_and_read(&w), CKPT_E_FORMAT);
+	assert_string_equal(unit_text(&err), "row 2 is of group 2, there are 2");
+	w.group_of_row = memory(before, 16);
+	assert_int_equal(open_and_read(&w), CKPT_E_FORMAT);
+	assert_string_equal(unit_text(&err), "row 2 is of group -3, there are 2");
+	w = small_weight();
+	w.group_of_col = memory(col_beyond, 32);
+	assert_int_equal(open_and_read(&w), CKPT_E_FORMAT);
+	assert_string_equal(unit_text(&err), "column 7 is of group 2, there are 2");
+	w.group_of_col = memory(uneven, 32);
+	assert_int_equal(open_and_read(&w), CKPT_E_UNSUPPORTED);
+	assert_string_equal(unit_text(&err), "group 0 has 3 columns, 4 are usual");
+	w.group_of_col = memory(in_order, 32);
+	assert_int_equal(open_and_read(&w), 0);
+}
+
+static void sides_that_are_too_long_for_memory_are_refused(void **state)
+{
+	struct ckpt_quant_weight w = small_weight();
+
+	(void)state;
+	w.rows = 1 << 20;
+	w.cols = 17;
+	w.block_rows = w.block_cols = 1;
+	w.items = memory("", 17 << 20);
+	w.scales = (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM, .len = 4 * 17 << 20 };
+	assert_int_equal(open_and_read(&w), CKPT_E_UNSUPPORTED);
+	assert_string_equal(unit_text(&err),
+			    "its scales, of 71303168 bytes, can be read front to back "
+			    "only, and are too many to be kept in memory");
+}
+
+static void a_weight_without_numbers_has_no_bytes(void **state)
+{
+	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
+	struct ckpt_quant_weight w = small_weight();
+	struct ckpt_recipe recipe;
+
+	(void)state;
+	w.cols = 0;
+	w.items.len = w.scales.len = 0;
+	assert_int_equal(ckpt_quant_recipe(&w, arena, &recipe, &err), 0);
+	assert_int_equal(recipe.len, 0);
+	assert_true(ckpt_recipe_is_random(&recipe));
+	ckpt_arena_free(arena);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	folder = unit_folder_new();
+	in_path = unit_path(folder, "in");
+	out_path = unit_path(folder, "out");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(in_path);
+	free(out_path);
+	unit_folder_remove(folder);
+	return 0;
+}
+
 UNIT_SUITE(test_dequant)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_weight_is_what_a_slow_reader_makes_of_it),
+		cmocka_unit_test(long_weights_are_made_by_many_threads),
+		cmocka_unit_test(damage_is_found),
+		cmocka_unit_test(reads_that_fail_are_told),
+		cmocka_unit_test(lengths_that_do_not_fit_are_refused),
+		cmocka_unit_test(what_cannot_be_is_refused),
+		cmocka_unit_test(sides_that_are_too_long_for_memory_are_refused),
+		cmocka_unit_test(a_weight_without_numbers_has_no_bytes),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }
