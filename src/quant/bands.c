@@ -54,7 +54,7 @@ static void place_box(const struct ckpt_quant *q, struct box *b)
 	bool crosses;
 
 	if (l->along_rows) {
-		uint64_t word = l->unit == 1 ? 1 : 4;
+		uint64_t word = ckpt_quant_word(l);
 
 		b->first_packed = ckpt_quant_word_row(l, b->row, &crosses);
 		end = ckpt_quant_word_row(l, b->row + b->rows - 1, &crosses);
@@ -139,9 +139,9 @@ static int make_in_box(const struct ckpt_quant *q, struct ckpt_quant_reader *r, 
 		return ckpt_quant_make_row(r, &s, out, err);
 	}
 	bytes = b->bytes + (ckpt_quant_word_row(l, row, &crosses) - b->first_packed) * b->len +
-		(col - b->col) * (l->unit == 1 ? 1 : 4);
+		(col - b->col) * ckpt_quant_word(l);
 	for (size_t at = 0; rc == 0 && at < count; at += s.count) {
-		const uint8_t *low = bytes + at * (l->unit == 1 ? 1 : 4);
+		const uint8_t *low = bytes + at * ckpt_quant_word(l);
 
 		s.col = col + at;
 		s.count = count - at < CKPT_QUANT_AT_ONCE ? count - at : CKPT_QUANT_AT_ONCE;

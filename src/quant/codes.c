@@ -8,8 +8,8 @@ struct ckpt_quant_layout ckpt_quant_layout_of_bytes(uint32_t bits, bool upper_fi
 						    bool along_rows)
 {
 	return (struct ckpt_quant_layout){ .bits = bits,
-					   .unit = 1,
-					   .per = 8 / bits,
+					   .unit = bits == 6 ? 3 : 1,
+					   .per = bits == 6 ? 4 : 8 / bits,
 					   .along_rows = along_rows && bits < 8,
 					   .upper_first = upper_first };
 }
@@ -27,19 +27,23 @@ struct ckpt_quant_layout ckpt_quant_layout_of_words(uint32_t bits, bool dense, b
 					   .awq = awq };
 }
 
+uint32_t ckpt_quant_word(const struct ckpt_quant_layout *l)
+{
+	return l->unit % 4 ? 1 : 4;
+}
+
 /* Words of 4 bytes, or bytes, that COUNT codes take: the last unit may be cut off behind one. */
 static uint64_t words_for(const struct ckpt_quant_layout *l, uint64_t count)
 {
-	uint32_t word_bits = l->unit == 1 ? 8 : 32, rest = (uint32_t)(count % l->per);
-	uint64_t words = count / l->per * (l->unit == 1 ? 1 : l->unit / 4);
+	uint32_t word = ckpt_quant_word(l), rest = (uint32_t)(count % l->per);
 
-	return words + (rest * l->bits + word_bits - 1) / word_bits;
+	return count / l->per * (l->unit / word) + (rest * l->bits + word * 8 - 1) / (word * 8);
 }
 
 bool ckpt_quant_packed_shape(const struct ckpt_quant_layout *l, uint64_t rows, uint64_t cols,
 			     uint64_t *packed_rows, uint64_t *row_bytes)
 {
-	uint64_t word = l->unit == 1 ? 1 : 4;
+	uint64_t word = ckpt_quant_word(l);
 
 	*packed_rows = l->along_rows ? words_for(l, rows) : rows;
 	return !__builtin_mul_overflow(l->along_rows ? cols : words_for(l, cols), word, row_bytes);
@@ -94,6 +98,18 @@ static uint64_t spread4(uint32_t codes, unsigned apart)
 	return (spread | spread << step) & (apart == 8 ? 0x0F0F0F0F : 0xF000F000F000F);
 }
 
+/* Codes of 6 bits, four to three bytes, from one of the first three bytes on. */
+static void unpack_triples(const uint8_t *row, uint32_t first, size_t count, uint8_t *codes)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t bit = (first + i) * 6;
+		const uint8_t *at = row + bit / 8;
+		uint32_t both = bit % 8 > 2 ? at[0] | (uint32_t)at[1] << 8 : at[0];
+
+		codes[i] = both >> bit % 8 & 63;
+	}
+}
+
 /* Eight codes of 4 bits at once. */
 static void unpack_words4(const uint8_t *words, bool awq, size_t count, uint8_t *codes)
 {
@@ -114,6 +130,10 @@ void ckpt_quant_unpack(const struct ckpt_quant_layout *l, const uint8_t *row, ui
 	first %= l->per;
 	if (l->unit == 1) {
 		unpack_bytes(l, row, first, count, codes);
+		return;
+	}
+	if (l->unit == 3) {
+		unpack_triples(row, first, count, codes);
 		return;
 	}
 	if (l->bits == 8) {

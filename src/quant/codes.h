@@ -18,11 +18,14 @@ struct ckpt_quant_layout {
 	bool awq;	  /* codes of a word are those of columns 0 2 4 6 1 3 5 7 */
 };
 
-/* Codes that are a byte each, or two to a byte; of BITS bits in words of 32. */
+/* Codes that are a byte each, two to a byte, or four to three bytes (6 bits); of BITS bits in words of 32. */
 struct ckpt_quant_layout ckpt_quant_layout_of_bytes(uint32_t bits, bool upper_first,
 						    bool along_rows);
 struct ckpt_quant_layout ckpt_quant_layout_of_words(uint32_t bits, bool dense, bool awq,
 						    bool along_rows);
+
+/* Bytes of a word: 1 where codes are in bytes, else 4. */
+uint32_t ckpt_quant_word(const struct ckpt_quant_layout *layout);
 
 /*
  * Bytes of a row, and rows, of what a matrix of ROWS x COLS codes is packed into: of codes along rows,

@@ -155,7 +155,8 @@ static bool is_known(const struct ckpt_quant_weight *w)
 	       IS_ONE_OF(w->scale_dtype, scales) &&
 	       (!w->nested_table.len || w->scale_dtype == CKPT_DTYPE_UINT8) &&
 	       (w->code != CKPT_QUANT_NUMBER || IS_ONE_OF(w->item, items)) &&
-	       (w->code != CKPT_QUANT_TABLE || w->bits == 4 || w->bits == 8) &&
+	       (w->code != CKPT_QUANT_TABLE || w->bits == 4 || w->bits == 8 ||
+		(w->bits == 6 && w->packed == CKPT_QUANT_ALONG_COLS)) &&
 	       (!packs_bits || (w->bits >= 1 && w->bits <= 8)) &&
 	       (w->code != CKPT_QUANT_BITS || w->packed != CKPT_QUANT_AWQ || w->bits == 4) &&
 	       (w->zero != CKPT_QUANT_ZERO_BITS || w->zero_packed != CKPT_QUANT_AWQ ||

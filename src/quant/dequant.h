@@ -10,8 +10,9 @@
 enum ckpt_quant_code {
 	CKPT_QUANT_NUMBER, /* a number of the dtype ITEM: a float8 type, int8 or uint8 */
 	CKPT_QUANT_E2M1,   /* a number of 4 bits, two to a byte: float4_e2m1fn_x2; code 8 is -0 */
-	CKPT_QUANT_BITS, /* an unsigned integer of BITS bits, 1 to 8, in little-endian int32 words */
-	CKPT_QUANT_TABLE, /* TABLE[code]: codes of BITS 4, two to a byte, or of BITS 8 */
+	CKPT_QUANT_BITS,   /* an unsigned integer of BITS bits, 1 to 8, in little-endian int32 words */
+	/* TABLE[code]: codes of BITS 4, two to a byte, BITS 8, or BITS 6, four to three bytes, ALONG_COLS */
+	CKPT_QUANT_TABLE,
 };
 
 /* Where several items to a byte or word are, of a matrix [ROWS, COLS]. */
@@ -27,7 +28,7 @@ enum ckpt_quant_zero {
 	CKPT_QUANT_NO_ZERO,
 	CKPT_QUANT_ZERO_FIXED,	/* ZERO_FIXED for all */
 	CKPT_QUANT_ZERO_NUMBER, /* ZEROS, numbers of ZERO_DTYPE, laid out as the scales */
-	CKPT_QUANT_ZERO_BITS, /* ZEROS, of BITS bits in words, of a matrix as that of the scales: see ZERO_PACKED */
+	CKPT_QUANT_ZERO_BITS,	/* ZEROS, of BITS bits in words as ZERO_PACKED says, a matrix as the scales */
 };
 
 /*
@@ -60,7 +61,7 @@ struct ckpt_quant_weight {
 	bool dense;
 	bool upper_first; /* of two codes in a byte, the upper bits are the first: bitsandbytes */
 	struct ckpt_recipe items;
-	struct ckpt_recipe table; /* 16 or 256 float32 */
+	struct ckpt_recipe table; /* float32 for each of the codes */
 
 	/*
 	 * The scale of a number is that of its block of BLOCK_ROWS x BLOCK_COLS; the last block of a row or
@@ -93,8 +94,8 @@ struct ckpt_quant_weight {
 	enum ckpt_quant_zero zero;
 	int32_t zero_fixed;
 	struct ckpt_recipe zeros;
-	enum ckpt_dtype
-		zero_dtype; /* float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int32 */
+	/* float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int32 */
+	enum ckpt_dtype zero_dtype;
 	enum ckpt_quant_packing zero_packed;
 	uint32_t zero_add; /* to a zero point of ZERO_BITS: 1 for GPTQ's first form */
 	bool zero_wraps;   /* modulo 2 to the power of BITS */

@@ -159,6 +159,14 @@ static float slow_item(const struct weight *x, uint64_t m, uint64_t row, uint64_
 	if (w->code == CKPT_QUANT_TABLE && w->bits == 8)
 		return slow_number(CKPT_DTYPE_FLOAT32,
 				   x->table + 4 * x->items[(m * w->rows + row) * w->cols + col]);
+	if (w->code == CKPT_QUANT_TABLE && w->bits == 6) {
+		const uint8_t *bytes = x->items + (m * w->rows + row) * ceil_div(w->cols * 6, 8);
+
+		code = 0;
+		for (uint64_t k = 0; k < 6; k++)
+			code |= (uint32_t)(bytes[(col * 6 + k) / 8] >> (col * 6 + k) % 8 & 1) << k;
+		return slow_number(CKPT_DTYPE_FLOAT32, x->table + 4 * code);
+	}
 	if (w->packed == CKPT_QUANT_ALONG_ROWS) {
 		code = x->items[(m * ceil_div(w->rows, 2) + row / 2) * w->cols + col];
 		second = row % 2;
@@ -295,13 +303,17 @@ static void choose_items(struct weight *x)
 
 	w->code = (enum ckpt_quant_code)below(4);
 	w->item = types[below(COUNT(types))];
-	w->bits = w->code == CKPT_QUANT_TABLE ? 4 + 4 * below(2) : below(2) ? 4 : 1 + below(8);
+	w->bits = w->code == CKPT_QUANT_TABLE ? 4 + 2 * below(3) : below(2) ? 4 : 1 + below(8);
 	w->packed = (enum ckpt_quant_packing)below(3);
 	w->dense = below(2);
 	w->upper_first = below(2);
 	if (w->packed == CKPT_QUANT_AWQ && (w->bits != 4 || w->code != CKPT_QUANT_BITS))
 		w->packed = CKPT_QUANT_ALONG_COLS;
-	if (w->code == CKPT_QUANT_BITS)
+	if (w->code == CKPT_QUANT_TABLE && w->bits == 6)
+		w->packed = CKPT_QUANT_ALONG_COLS;
+	if (w->code == CKPT_QUANT_TABLE && w->bits == 6)
+		len = w->matrices * w->rows * ceil_div(w->cols * 6, 8);
+	else if (w->code == CKPT_QUANT_BITS)
 		len = words_len(w, w->packed, w->rows, w->cols);
 	else if (w->code == CKPT_QUANT_NUMBER || (w->code == CKPT_QUANT_TABLE && w->bits == 8))
 		len = w->matrices * w->rows * w->cols;
