@@ -132,6 +132,15 @@ static bool is_one_of(enum ckpt_dtype dtype, const enum ckpt_dtype *list, size_t
 
 #define IS_ONE_OF(dtype, list) is_one_of(dtype, list, sizeof(list) / sizeof((list)[0]))
 
+/* Half of every product is a float32, and twice that is exact. */
+static bool can_be_exact(const struct ckpt_quant_weight *w)
+{
+	return w->code == CKPT_QUANT_E2M1 && w->scale_dtype == CKPT_DTYPE_UINT8 &&
+	       w->scale_in == CKPT_DTYPE_FLOAT32 && w->product == CKPT_DTYPE_FLOAT32 &&
+	       !w->global.len && !w->nested_table.len && w->factor == 0 &&
+	       w->zero == CKPT_QUANT_NO_ZERO;
+}
+
 static bool is_known(const struct ckpt_quant_weight *w)
 {
 	static const enum ckpt_dtype plain[] = { CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,
@@ -152,7 +161,7 @@ static bool is_known(const struct ckpt_quant_weight *w)
 
 	return IS_ONE_OF(w->to, plain) && IS_ONE_OF(w->difference, plain) &&
 	       IS_ONE_OF(w->product, plain) && IS_ONE_OF(w->scale_in, plain) &&
-	       IS_ONE_OF(w->scale_dtype, scales) &&
+	       IS_ONE_OF(w->scale_dtype, scales) && (!w->exact_power || can_be_exact(w)) &&
 	       (!w->nested_table.len || w->scale_dtype == CKPT_DTYPE_UINT8) &&
 	       (w->code != CKPT_QUANT_NUMBER || IS_ONE_OF(w->item, items)) &&
 	       (w->code != CKPT_QUANT_TABLE || w->bits == 4 || w->bits == 8 ||

@@ -78,6 +78,11 @@ struct ckpt_quant_weight {
 	/* Scales of uint8 are half of that, so that a FACTOR of 2 gives products that no float32 has a scale for. */
 	bool scale_is_half;
 	/*
+	 * 255 as uint8 is 2 to the power of 128, as in torch's ldexp(), which a float32 cannot be: 0 stays 0,
+	 * and 0.5 becomes the power of 127. For E2M1 without anything else done to the scale or product.
+	 */
+	bool exact_power;
+	/*
 	 * One float32 or one for each matrix; LEN 0: none. The scale is scale * GLOBAL or, if GLOBAL_DIVIDES,
 	 * scale / GLOBAL.
 	 */

@@ -154,11 +154,12 @@ static float widen8(enum ckpt_dtype dtype, uint8_t code)
 	return v;
 }
 
-/* 2 to the power of CODE - 127, or half of it. */
-static float power_of(uint8_t code, bool half)
+/* 2 to the power of CODE - 127, or of 1 less. */
+static float power_of(uint8_t code, bool one_less)
 {
-	uint32_t below = half ? 0x200000 : 0x400000, low = half ? code - 1u : code; /* BELOW: of the least */
-	uint32_t bits = code > half ? low << 23 : below << code;
+	uint32_t bits = one_less && code < 2 ? 0x200000u << code
+			: code		     ? (uint32_t)(code - one_less) << 23
+					     : 0x400000;
 	float v;
 
 	memcpy(&v, &bits, sizeof(v));
@@ -214,7 +215,7 @@ static void set_scale_values(const struct ckpt_quant *q, struct ckpt_quant_kept 
 		return;
 	for (unsigned i = 0; i < 256; i++)
 		kept->scale_values[i] = q->w.scale_dtype == CKPT_DTYPE_UINT8
-						? power_of((uint8_t)i, q->w.scale_is_half)
+						? power_of((uint8_t)i, q->w.exact_power)
 						: widen8(q->w.scale_dtype, (uint8_t)i);
 }
 
@@ -313,7 +314,7 @@ int ckpt_quant_keep(const struct ckpt_quant *q, struct ckpt_quant_kept **out,
 	kept->math.difference = q->w.difference;
 	kept->math.product = q->w.product;
 	kept->math.to = q->w.to;
-	kept->math.factor = q->w.factor;
+	kept->math.factor = q->w.exact_power ? 2 : q->w.factor; /* with the half of the scale */
 	set_values(q, kept);
 	subtract_from_values(q, &kept->math);
 	set_scale_values(q, kept);

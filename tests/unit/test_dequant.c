@@ -233,6 +233,8 @@ static float slow_dequantize(const struct weight *x, uint64_t m, uint64_t row, u
 		v -= (float)(w->zero_wraps ? zero % (1u << w->bits) : zero);
 	}
 	v = slow_round(w->difference, v);
+	if (w->exact_power)
+		return slow_round(w->to, (float)ldexp((double)v, x->scales[i] - 127));
 	v = slow_round(w->product, v * slow_scale(x, m, i));
 	if (w->factor != 0)
 		v = slow_round(w->product, v * w->factor);
@@ -673,6 +675,59 @@ static void every_weight_is_what_a_slow_reader_makes_of_it(void **state)
 	}
 }
 
+static void fill_sides(struct weight *x, uint64_t scales)
+{
+	struct ckpt_quant_weight *w = &x->w;
+	uint64_t items =
+		w->code == CKPT_QUANT_BITS
+			? words_len(w, w->packed, w->rows, w->cols)
+			: w->matrices * w->rows *
+				  (w->code == CKPT_QUANT_E2M1 ? ceil_div(w->cols, 2) : w->cols);
+
+	x->items = random_numbers(CKPT_DTYPE_UINT8, items);
+	w->items = memory(x->items, items);
+	x->scales = random_numbers(w->scale_dtype, scales * ckpt_dtype_size(w->scale_dtype));
+	w->scales = memory(x->scales, scales * ckpt_dtype_size(w->scale_dtype));
+}
+
+/* Every number of E2M1 by every power. */
+static void powers_can_be_exact(void **state)
+{
+	(void)state;
+	for (size_t t = 0; t < COUNT(plain); t++) {
+		struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
+		struct weight x = { .w = { .matrices = 1,
+					   .rows = 256,
+					   .cols = 16,
+					   .to = plain[t],
+					   .difference = CKPT_DTYPE_FLOAT32,
+					   .product = CKPT_DTYPE_FLOAT32,
+					   .scale_in = CKPT_DTYPE_FLOAT32,
+					   .code = CKPT_QUANT_E2M1,
+					   .scale_dtype = CKPT_DTYPE_UINT8,
+					   .block_rows = 1,
+					   .exact_power = true } };
+		struct ckpt_recipe recipe;
+		uint8_t found[256 * 16 * 4];
+		float want[256 * 16];
+
+		fill_sides(&x, 256);
+		for (unsigned i = 0; i < 256; i++)
+			x.scales[i] = (uint8_t)i;
+		for (unsigned i = 0; i < 256 * 8; i++)
+			x.items[i] = (uint8_t)(i % 8 * 0x22 + 0x10);
+		slow_matrix(&x, want);
+		assert_true(want[255 * 16 + 1] == 0x1p127F || plain[t] == CKPT_DTYPE_FLOAT16);
+		recipe = recipe_of(&x.w, arena);
+		read_in_pieces(&recipe, 1000, found);
+		compare(&x.w, found, want);
+		x.w.code = CKPT_QUANT_NUMBER;
+		assert_int_equal(ckpt_quant_recipe(&x.w, arena, &recipe, &err), CKPT_E_UNSUPPORTED);
+		clear_weight(&x);
+		ckpt_arena_free(arena);
+	}
+}
+
 /* ---- the mover ---- */
 
 /* Of X, whose sides are in a file, all numbers are in OUT_PATH; WANT: those of slow_matrix(). */
@@ -689,21 +744,6 @@ static void move_and_compare(const struct weight *x, uint32_t threads, const flo
 	compare(&x->w, found.data, want);
 	ckpt_buf_clear(&found);
 	ckpt_arena_free(arena);
-}
-
-static void fill_sides(struct weight *x, uint64_t scales)
-{
-	struct ckpt_quant_weight *w = &x->w;
-	uint64_t items =
-		w->code == CKPT_QUANT_BITS
-			? words_len(w, w->packed, w->rows, w->cols)
-			: w->matrices * w->rows *
-				  (w->code == CKPT_QUANT_E2M1 ? ceil_div(w->cols, 2) : w->cols);
-
-	x->items = random_numbers(CKPT_DTYPE_UINT8, items);
-	w->items = memory(x->items, items);
-	x->scales = random_numbers(w->scale_dtype, scales * ckpt_dtype_size(w->scale_dtype));
-	w->scales = memory(x->scales, scales * ckpt_dtype_size(w->scale_dtype));
 }
 
 /* Longer than the mover's blocks, with scales that are read where they are. */
@@ -1042,6 +1082,7 @@ UNIT_SUITE(test_dequant)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_weight_is_what_a_slow_reader_makes_of_it),
+		cmocka_unit_test(powers_can_be_exact),
 		cmocka_unit_test(long_weights_are_made_by_many_threads),
 		cmocka_unit_test(damage_is_found),
 		cmocka_unit_test(reads_that_fail_are_told),
