@@ -199,8 +199,8 @@ static int make_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *ke
 	return rc;
 }
 
-int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, uint64_t pos, size_t len,
-			 void *out, struct ckpt_error *err)
+int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, void *taken, uint64_t pos,
+			 size_t len, void *out, struct ckpt_error *err)
 {
 	const struct ckpt_quant *q = (const struct ckpt_quant *)made;
 	uint32_t size = ckpt_dtype_size(q->w.to);
@@ -209,6 +209,7 @@ int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, uint64_
 	uint8_t *to = out;
 	int rc = ckpt_quant_reader_new(q, kept, &r, err);
 
+	(void)taken;
 	while (rc == 0 && left) {
 		uint64_t row = number / q->out_cols, col = number % q->out_cols, rows = 1,
 			 cols = q->out_cols - col < left ? q->out_cols - col : left;

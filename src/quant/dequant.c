@@ -293,6 +293,7 @@ static struct ckpt_recipe recipe_of(struct ckpt_quant *q, uint64_t len)
 	} else {
 		q->u.made = (struct ckpt_made){ .len = len,
 						.band = ckpt_quant_band(q),
+						.piece = ckpt_quant_band(q),
 						.make = ckpt_quant_make_band,
 						.begin = begin_made,
 						.end = end_made };

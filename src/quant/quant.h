@@ -87,8 +87,8 @@ int ckpt_quant_make_row(struct ckpt_quant_reader *reader, const struct ckpt_quan
 			void *out, struct ckpt_error *err);
 
 /* The bands of a recipe that is no map. */
-int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, uint64_t pos, size_t len,
-			 void *out, struct ckpt_error *err);
+int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, void *taken, uint64_t pos,
+			 size_t len, void *out, struct ckpt_error *err);
 
 /* How many bytes a band has. */
 size_t ckpt_quant_band(const struct ckpt_quant *quant);
