@@ -23,31 +23,7 @@ enum {
 	WORTH_A_READ = 2 << 10, /* bytes between rows that are read with them */
 };
 
-size_t ckpt_quant_band(const struct ckpt_quant *q)
-{
-	uint32_t size = ckpt_dtype_size(q->w.to);
-	uint64_t row, rows;
-
-	if (q->out_cols > BAND_MOST / size)
-		return BAND_MOST;
-	row = q->out_cols * size;
-	rows = BAND / row;
-	if (rows < BAND_ROWS && q->w.transposed)
-		rows = BAND_MOST / row < BAND_ROWS ? BAND_MOST / row : BAND_ROWS;
-	if (rows >= BAND_ROWS)
-		rows -= rows % BAND_ROWS; /* no word is read for two bands */
-	return (size_t)(row * (rows ? rows : 1));
-}
-
-/* Of a matrix as it is stored. Columns of what is read begin with that of a unit. */
-struct box {
-	uint64_t matrix, row, rows, col, cols;
-	uint64_t first_packed, packed_rows; /* rows of bytes or words */
-	uint64_t start, len;		    /* bytes of each */
-	uint8_t *bytes;			    /* malloc */
-};
-
-static void place_box(const struct ckpt_quant *q, struct box *b)
+static void place_box(const struct ckpt_quant *q, struct ckpt_quant_box *b)
 {
 	const struct ckpt_quant_layout *l = &q->layout;
 	uint64_t end;
@@ -81,7 +57,7 @@ static int get_items(const struct ckpt_quant *q, const struct ckpt_quant_kept *k
 
 /* Some columns of rows that are short: whole rows are read, as many at a time as that pays. */
 static int read_short_rows(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
-			   const struct box *b, uint64_t off, struct ckpt_error *err)
+			   const struct ckpt_quant_box *b, uint64_t off, struct ckpt_error *err)
 {
 	uint64_t at_once = SHORT_READ / q->row_bytes;
 	uint8_t *rows = malloc(SHORT_READ);
@@ -100,12 +76,14 @@ static int read_short_rows(const struct ckpt_quant *q, const struct ckpt_quant_k
 	return rc;
 }
 
-static int read_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept, struct box *b,
-		    struct ckpt_error *err)
+int ckpt_quant_read_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
+			struct ckpt_quant_box *b, struct ckpt_error *err)
 {
-	uint64_t off = (b->matrix * q->packed_rows + b->first_packed) * q->row_bytes;
+	uint64_t off;
 	int rc = 0;
 
+	place_box(q, b);
+	off = (b->matrix * q->packed_rows + b->first_packed) * q->row_bytes;
 	b->bytes = malloc((size_t)(b->packed_rows * b->len));
 	if (!b->bytes)
 		return ckpt_fail_nomem(err);
@@ -120,9 +98,9 @@ static int read_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *ke
 }
 
 /* COUNT numbers of row ROW, from COL on; both are in the box. */
-static int make_in_box(const struct ckpt_quant *q, struct ckpt_quant_reader *r, const struct box *b,
-		       uint64_t row, uint64_t col, size_t count, uint8_t *codes, uint8_t *out,
-		       struct ckpt_error *err)
+static int make_in_box(const struct ckpt_quant *q, struct ckpt_quant_reader *r,
+		       const struct ckpt_quant_box *b, uint64_t row, uint64_t col, size_t count,
+		       uint8_t *codes, uint8_t *out, struct ckpt_error *err)
 {
 	const struct ckpt_quant_layout *l = &q->layout;
 	struct ckpt_quant_stretch s = {
@@ -153,7 +131,7 @@ static int make_in_box(const struct ckpt_quant *q, struct ckpt_quant_reader *r, 
 
 /* OUT: [COLS, ROWS] of the box. */
 static int make_transposed(const struct ckpt_quant *q, struct ckpt_quant_reader *r,
-			   const struct box *b, uint8_t *codes, uint8_t *out,
+			   const struct ckpt_quant_box *b, uint8_t *codes, uint8_t *out,
 			   struct ckpt_error *err)
 {
 	const struct ckpt_quant_kernels *kernels = ckpt_quant_best();
@@ -182,14 +160,13 @@ static int make_transposed(const struct ckpt_quant *q, struct ckpt_quant_reader 
 }
 
 static int make_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
-		    struct ckpt_quant_reader *r, struct box *b, uint8_t *out,
+		    struct ckpt_quant_reader *r, struct ckpt_quant_box *b, uint8_t *out,
 		    struct ckpt_error *err)
 {
 	uint8_t codes[CKPT_QUANT_AT_ONCE];
 	int rc;
 
-	place_box(q, b);
-	rc = read_box(q, kept, b, err);
+	rc = ckpt_quant_read_box(q, kept, b, err);
 	if (rc == 0 && q->w.transposed)
 		rc = make_transposed(q, r, b, codes, out, err);
 	for (uint64_t i = 0; rc == 0 && !q->w.transposed && i < b->rows; i++)
@@ -199,8 +176,8 @@ static int make_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *ke
 	return rc;
 }
 
-int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, void *taken, uint64_t pos,
-			 size_t len, void *out, struct ckpt_error *err)
+static int make_band(const struct ckpt_made *made, const void *kept, void *taken, uint64_t pos,
+		     size_t len, void *out, struct ckpt_error *err)
 {
 	const struct ckpt_quant *q = (const struct ckpt_quant *)made;
 	uint32_t size = ckpt_dtype_size(q->w.to);
@@ -213,7 +190,7 @@ int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, void *t
 	while (rc == 0 && left) {
 		uint64_t row = number / q->out_cols, col = number % q->out_cols, rows = 1,
 			 cols = q->out_cols - col < left ? q->out_cols - col : left;
-		struct box b = { .matrix = row / q->out_rows };
+		struct ckpt_quant_box b = { .matrix = row / q->out_rows };
 
 		row %= q->out_rows;
 		if (cols == q->out_cols)
@@ -229,4 +206,26 @@ int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, void *t
 	}
 	ckpt_quant_reader_free(r);
 	return rc;
+}
+
+static size_t choose_band(const struct ckpt_quant *q)
+{
+	uint32_t size = ckpt_dtype_size(q->w.to);
+	uint64_t row, rows;
+
+	if (q->out_cols > BAND_MOST / size)
+		return BAND_MOST;
+	row = q->out_cols * size;
+	rows = BAND / row;
+	if (rows < BAND_ROWS && q->w.transposed)
+		rows = BAND_MOST / row < BAND_ROWS ? BAND_MOST / row : BAND_ROWS;
+	if (rows >= BAND_ROWS)
+		rows -= rows % BAND_ROWS; /* no word is read for two bands */
+	return (size_t)(row * (rows ? rows : 1));
+}
+
+void ckpt_quant_plan_bands(const struct ckpt_quant *q, struct ckpt_made *made)
+{
+	made->band = made->piece = choose_band(q);
+	made->make = make_band;
 }

@@ -81,11 +81,13 @@ static uint8_t code_at(const struct ckpt_quant_layout *l, const uint8_t *words, 
 	return (uint8_t)(code & ((1u << l->bits) - 1));
 }
 
-/* Where code I of a unit of words begins. */
+/* Where code I of a unit begins. */
 static uint32_t bit_of(const struct ckpt_quant_layout *l, uint32_t i)
 {
 	static const uint8_t awq[] = { 0, 16, 4, 20, 8, 24, 12, 28 };
 
+	if (l->unit == 1 && l->per == 2)
+		return (i != 0) != l->upper_first ? 4 : 0;
 	return l->awq ? awq[i] : i * l->bits;
 }
 
@@ -154,26 +156,24 @@ void ckpt_quant_unpack(const struct ckpt_quant_layout *l, const uint8_t *row, ui
 
 uint64_t ckpt_quant_word_row(const struct ckpt_quant_layout *l, uint64_t row, bool *crosses)
 {
-	uint32_t bit = (uint32_t)(row % l->per) * l->bits;
+	uint32_t word = ckpt_quant_word(l), bit = bit_of(l, (uint32_t)(row % l->per));
 
-	*crosses = l->unit > 4 && bit % 32 + l->bits > 32;
-	return l->unit == 1 ? row / l->per : row / l->per * (l->unit / 4) + bit / 32;
+	*crosses = bit % (word * 8) + l->bits > word * 8;
+	return row / l->per * (l->unit / word) + bit / (word * 8);
 }
 
 void ckpt_quant_unpack_rows(const struct ckpt_quant_layout *l, uint64_t row, const uint8_t *low,
 			    const uint8_t *high, size_t count, uint8_t *codes)
 {
-	uint32_t number = (uint32_t)(row % l->per), shift = number * l->bits % 32,
-		 mask = (1u << l->bits) - 1;
+	uint32_t word = ckpt_quant_word(l), mask = (1u << l->bits) - 1,
+		 shift = bit_of(l, (uint32_t)(row % l->per)) % (word * 8);
 
-	if (l->unit == 1) {
-		shift = (number != 0) != l->upper_first ? 4 : 0;
-		for (size_t i = 0; i < count; i++)
-			codes[i] = low[i] >> shift & 15;
-		return;
-	}
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; word == 1 && i < count; i++)
+		codes[i] = (uint8_t)(low[i] >> shift & mask);
+	for (size_t i = 0; word == 1 && high && i < count; i++)
+		codes[i] |= (uint8_t)(high[i] << (8 - shift) & mask);
+	for (size_t i = 0; word == 4 && i < count; i++)
 		codes[i] = (uint8_t)(load32(low + i * 4) >> shift & mask);
-	for (size_t i = 0; high && i < count; i++)
+	for (size_t i = 0; word == 4 && high && i < count; i++)
 		codes[i] |= (uint8_t)(load32(high + i * 4) << (32 - shift) & mask);
 }

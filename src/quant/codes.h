@@ -41,7 +41,10 @@ bool ckpt_quant_packed_shape(const struct ckpt_quant_layout *layout, uint64_t ro
 void ckpt_quant_unpack(const struct ckpt_quant_layout *layout, const uint8_t *row, uint32_t first,
 		       size_t count, uint8_t *codes);
 
-/* Of codes ALONG_ROWS: which row of words the code of row ROW begins in, and whether it goes on in the next. */
+/*
+ * Of codes ALONG_ROWS: which row of words the code of row ROW begins in, and whether it goes on in the
+ * next. Of others, the same of columns.
+ */
 uint64_t ckpt_quant_word_row(const struct ckpt_quant_layout *layout, uint64_t row, bool *crosses);
 
 /*

@@ -291,12 +291,11 @@ static struct ckpt_recipe recipe_of(struct ckpt_quant *q, uint64_t len)
 					      .end = end_map };
 		recipe = ckpt_map_recipe(&q->u.map);
 	} else {
-		q->u.made = (struct ckpt_made){ .len = len,
-						.band = ckpt_quant_band(q),
-						.piece = ckpt_quant_band(q),
-						.make = ckpt_quant_make_band,
-						.begin = begin_made,
-						.end = end_made };
+		q->u.made = (struct ckpt_made){ .len = len, .begin = begin_made, .end = end_made };
+		if (ckpt_quant_has_columns(q))
+			ckpt_quant_plan_columns(q, &q->u.made);
+		else
+			ckpt_quant_plan_bands(q, &q->u.made);
 		recipe = ckpt_made_recipe(&q->u.made);
 	}
 	recipe.inner = inner_of_quant;

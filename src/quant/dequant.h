@@ -10,7 +10,7 @@
 enum ckpt_quant_code {
 	CKPT_QUANT_NUMBER, /* a number of the dtype ITEM: a float8 type, int8 or uint8 */
 	CKPT_QUANT_E2M1,   /* a number of 4 bits, two to a byte: float4_e2m1fn_x2; code 8 is -0 */
-	CKPT_QUANT_BITS,   /* an unsigned integer of BITS bits, 1 to 8, in little-endian int32 words */
+	CKPT_QUANT_BITS, /* an unsigned integer of BITS bits, 1 to 8, in little-endian int32 words */
 	/* TABLE[code]: codes of BITS 4, two to a byte, BITS 8, or BITS 6, four to three bytes, ALONG_COLS */
 	CKPT_QUANT_TABLE,
 };
@@ -28,7 +28,7 @@ enum ckpt_quant_zero {
 	CKPT_QUANT_NO_ZERO,
 	CKPT_QUANT_ZERO_FIXED,	/* ZERO_FIXED for all */
 	CKPT_QUANT_ZERO_NUMBER, /* ZEROS, numbers of ZERO_DTYPE, laid out as the scales */
-	CKPT_QUANT_ZERO_BITS,	/* ZEROS, of BITS bits in words as ZERO_PACKED says, a matrix as the scales */
+	CKPT_QUANT_ZERO_BITS, /* ZEROS, of BITS bits in words as ZERO_PACKED says, a matrix as the scales */
 };
 
 /*

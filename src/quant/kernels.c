@@ -41,7 +41,7 @@ static void transpose(uint32_t size, const void *in, size_t rows, size_t cols, s
 	for (size_t col = 0; col < cols; col++)
 		for (size_t row = 0; row < rows; row++)
 			memcpy(to + (col * out_stride + row) * size,
-			       from + (row * stride + col) * size, size == 2 ? 2 : 4);
+			       from + (row * stride + col) * size, size);
 }
 
 const struct ckpt_quant_kernels ckpt_quant_plain = { bytes, nibbles, transpose };

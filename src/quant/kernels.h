@@ -18,7 +18,8 @@
  * negative one that x86 makes. Rounded to bfloat16 it is 0xFFFF, as in torch's loops.
  */
 struct ckpt_quant_math {
-	float values[256]; /* by code; of 4 bits the first 16 */
+	float values[256]; /* by code */
+	bool few;	   /* all codes are less than 16 */
 	/* VALUES are what this dtype has by itself (float8_e4m3fn, float8_e5m2, int8, uint8), or UNKNOWN */
 	enum ckpt_dtype item;
 	enum ckpt_dtype difference, product, to; /* float32, float16, bfloat16 */
@@ -40,7 +41,7 @@ struct ckpt_quant_kernels {
 			size_t count, size_t group, const float *scales, const float *zeros,
 			void *out);
 	/*
-	 * OUT[col][row] = IN[row][col], of numbers of SIZE bytes, 2 or 4; rows are STRIDE numbers apart, and
+	 * OUT[col][row] = IN[row][col], of items of SIZE bytes, 1, 2 or 4; rows are STRIDE numbers apart, and
 	 * OUT_STRIDE there.
 	 */
 	void (*transpose)(uint32_t size, const void *in, size_t rows, size_t cols, size_t stride,

@@ -84,6 +84,26 @@ static struct way way_of(const struct ckpt_quant_math *m, const float *zeros)
 			     m->to,   zeros != NULL, m->factor != 0 };
 }
 
+/* The numbers of 16 codes: as float32; as those of 16 bits, their lower and their upper bytes. */
+struct table {
+	__m256 low, high;
+	__m128i lower, upper;
+};
+
+INLINE __m256 look_up8(const struct table *t, __m128i codes)
+{
+	__m256i i = _mm256_cvtepu8_epi32(codes);
+
+	return _mm256_blendv_ps(_mm256_permutevar8x32_ps(t->low, i),
+				_mm256_permutevar8x32_ps(t->high, i),
+				_mm256_castsi256_ps(_mm256_slli_epi32(i, 28)));
+}
+
+INLINE __m128i load8(const uint8_t *bytes)
+{
+	return _mm_loadl_epi64((const __m128i *)(const void *)bytes);
+}
+
 /* ---- codes of a byte ---- */
 
 /*
@@ -108,6 +128,8 @@ INLINE bool has_e4m3fn_nan(__m128i codes)
 WITH_AVX2 static void decode(const struct ckpt_quant_math *m, const uint8_t *codes, size_t count,
 			     float *values)
 {
+	struct table few = { .low = _mm256_loadu_ps(m->values),
+			     .high = _mm256_loadu_ps(m->values + 8) };
 	size_t i = 0;
 
 	switch (m->item) {
@@ -121,7 +143,7 @@ WITH_AVX2 static void decode(const struct ckpt_quant_math *m, const uint8_t *cod
 		break;
 	case CKPT_DTYPE_FLOAT8_E4M3FN:
 		for (; i + 8 <= count; i += 8) {
-			__m128i in = _mm_loadl_epi64((const __m128i *)(const void *)(codes + i));
+			__m128i in = load8(codes + i);
 
 			if (has_e4m3fn_nan(in))
 				break;
@@ -130,7 +152,9 @@ WITH_AVX2 static void decode(const struct ckpt_quant_math *m, const uint8_t *cod
 						       _mm256_set1_ps(256)));
 		}
 		break;
-	default: break;
+	default:
+		for (; m->few && i + 8 <= count; i += 8)
+			_mm256_storeu_ps(values + i, look_up8(&few, load8(codes + i)));
 	}
 	for (; i < count; i++)
 		values[i] = m->values[codes[i]];
@@ -200,12 +224,6 @@ WITH_AVX2 static void bytes(const struct ckpt_quant_math *m, const uint8_t *code
 
 /* ---- codes of 4 bits ---- */
 
-/* The numbers of 16 codes: as float32; as those of 16 bits, their lower and their upper bytes. */
-struct table {
-	__m256 low, high;
-	__m128i lower, upper;
-};
-
 /* False: one is none. */
 INLINE bool make_table(const struct ckpt_quant_math *m, struct way w, float scale, float zero,
 		       struct table *t)
@@ -230,15 +248,6 @@ INLINE bool make_table(const struct ckpt_quant_math *m, struct way w, float scal
 	return true;
 }
 
-INLINE __m256 look_up8(const struct table *t, __m128i codes)
-{
-	__m256i i = _mm256_cvtepu8_epi32(codes);
-
-	return _mm256_blendv_ps(_mm256_permutevar8x32_ps(t->low, i),
-				_mm256_permutevar8x32_ps(t->high, i),
-				_mm256_castsi256_ps(_mm256_slli_epi32(i, 28)));
-}
-
 /* 16 numbers of the codes of a byte each in CODES. */
 INLINE void look_up16(struct way w, const struct table *t, __m128i codes, uint8_t *out)
 {
@@ -254,11 +263,6 @@ INLINE void look_up16(struct way w, const struct table *t, __m128i codes, uint8_
 	upper = _mm_shuffle_epi8(t->upper, codes);
 	_mm_storeu_si128((__m128i *)(void *)out, _mm_unpacklo_epi8(lower, upper));
 	_mm_storeu_si128((__m128i *)(void *)(out + 16), _mm_unpackhi_epi8(lower, upper));
-}
-
-INLINE __m128i load8(const uint8_t *bytes)
-{
-	return _mm_loadl_epi64((const __m128i *)(const void *)bytes);
 }
 
 /* The 16 codes of 8 bytes. */
@@ -363,10 +367,33 @@ INLINE void transpose32(const uint32_t *in, size_t stride, uint32_t *out, size_t
 		_mm_storeu_ps((float *)(void *)(out + i * out_stride), row[i]);
 }
 
+/* Eight rows of eight bytes. */
+INLINE void transpose8(const uint8_t *in, size_t stride, uint8_t *out, size_t out_stride)
+{
+	__m128i a[4], b[4];
+
+	for (size_t i = 0; i < 4; i++)
+		a[i] = _mm_unpacklo_epi8(load8(in + 2 * i * stride),
+					 load8(in + (2 * i + 1) * stride));
+	for (size_t i = 0; i < 2; i++) {
+		b[2 * i] = _mm_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+		b[2 * i + 1] = _mm_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		a[2 * i] = _mm_unpacklo_epi32(b[i], b[i + 2]);
+		a[2 * i + 1] = _mm_unpackhi_epi32(b[i], b[i + 2]);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		_mm_storel_epi64((__m128i *)(void *)(out + 2 * i * out_stride), a[i]);
+		_mm_storel_epi64((__m128i *)(void *)(out + (2 * i + 1) * out_stride),
+				 _mm_srli_si128(a[i], 8));
+	}
+}
+
 WITH_AVX2 static void transpose(uint32_t size, const void *in, size_t rows, size_t cols,
 				size_t stride, void *out, size_t out_stride)
 {
-	size_t step = size == 2 ? 8 : 4, whole_rows = rows / step * step,
+	size_t step = size == 4 ? 4 : 8, whole_rows = rows / step * step,
 	       whole_cols = cols / step * step;
 	const uint8_t *from = in;
 	uint8_t *to = out;
@@ -376,7 +403,9 @@ WITH_AVX2 static void transpose(uint32_t size, const void *in, size_t rows, size
 			const void *block = from + (row * stride + col) * size;
 			void *turned = to + (col * out_stride + row) * size;
 
-			if (size == 2)
+			if (size == 1)
+				transpose8(block, stride, turned, out_stride);
+			else if (size == 2)
 				transpose16(block, stride, turned, out_stride);
 			else
 				transpose32(block, stride, turned, out_stride);

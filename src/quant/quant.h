@@ -86,11 +86,35 @@ struct ckpt_quant_stretch {
 int ckpt_quant_make_row(struct ckpt_quant_reader *reader, const struct ckpt_quant_stretch *stretch,
 			void *out, struct ckpt_error *err);
 
-/* The bands of a recipe that is no map. */
-int ckpt_quant_make_band(const struct ckpt_made *made, const void *kept, void *taken, uint64_t pos,
-			 size_t len, void *out, struct ckpt_error *err);
+/*
+ * COUNT scales, up to CKPT_QUANT_AT_ONCE, from FIRST of row ROW of those of MATRIX on, and their zero
+ * points, if they vary. Valid until the next call.
+ */
+int ckpt_quant_get_scales(struct ckpt_quant_reader *reader, uint64_t matrix, uint64_t row,
+			  uint64_t first, size_t count, const float **scales, const float **zeros,
+			  struct ckpt_error *err);
 
-/* How many bytes a band has. */
-size_t ckpt_quant_band(const struct ckpt_quant *quant);
+/* ---- boxes ---- */
+
+/* ROWS x COLS of a matrix as it is stored, and the bytes or words that they are in. */
+struct ckpt_quant_box {
+	uint64_t matrix, row, rows, col, cols;
+	uint64_t first_packed, packed_rows; /* rows of bytes or words */
+	uint64_t start, len;		    /* bytes of each, whole units */
+	uint8_t *bytes;			    /* malloc, for the caller to free, on failure, too */
+};
+
+/* The first five fields are set. */
+int ckpt_quant_read_box(const struct ckpt_quant *quant, const struct ckpt_quant_kept *kept,
+			struct ckpt_quant_box *box, struct ckpt_error *err);
+
+/* ---- what is no map ---- */
+
+/* Set what bands are, and how they are made, for LEN bytes: by columns.c or bands.c. */
+void ckpt_quant_plan_columns(const struct ckpt_quant *quant, struct ckpt_made *made);
+void ckpt_quant_plan_bands(const struct ckpt_quant *quant, struct ckpt_made *made);
+
+/* Can a weight be made by columns? */
+bool ckpt_quant_has_columns(const struct ckpt_quant *quant);
 
 #endif

@@ -265,7 +265,6 @@ static bool has_zeros(const struct ckpt_quant *q)
 	return q->w.zero == CKPT_QUANT_ZERO_NUMBER || q->w.zero == CKPT_QUANT_ZERO_BITS;
 }
 
-/* COUNT scales, and their zero points, from FIRST of row ROW of those of MATRIX on. */
 static int load_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row, uint64_t first,
 		       size_t count, struct ckpt_error *err)
 {
@@ -286,6 +285,17 @@ static int load_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t ro
 	r->first = first;
 	r->count = count;
 	return 0;
+}
+
+int ckpt_quant_get_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row,
+			  uint64_t first, size_t count, const float **scales, const float **zeros,
+			  struct ckpt_error *err)
+{
+	int rc = load_scales(r, matrix, row, first, count, err);
+
+	*scales = r->scales;
+	*zeros = has_zeros(r->q) ? r->zeros : NULL;
+	return rc;
 }
 
 /* ---- numbers ---- */

@@ -184,6 +184,7 @@ static void set_values(const struct ckpt_quant *q, struct ckpt_quant_kept *kept)
 		memcpy(m->values, kept->bytes[CKPT_QUANT_TABLE_SIDE],
 		       (size_t)q->sides[CKPT_QUANT_TABLE_SIDE].len);
 	m->item = item;
+	m->few = q->layout.bits <= 4;
 }
 
 /* Without zero points that vary, the difference is that of the code. */
