@@ -22,7 +22,7 @@
 
 /* How numbers are made. Where a field is known when a kernel is compiled, its branches are not there. */
 struct way {
-	enum ckpt_dtype item, difference, product, to;
+	enum ckpt_dtype difference, product, to;
 	bool has_zeros, has_factor;
 };
 
@@ -80,8 +80,7 @@ INLINE __m256i narrow16(enum ckpt_dtype to, __m256 low, __m256 high)
 
 static struct way way_of(const struct ckpt_quant_math *m, const float *zeros)
 {
-	return (struct way){ m->item, m->difference, m->product,
-			     m->to,   zeros != NULL, m->factor != 0 };
+	return (struct way){ m->difference, m->product, m->to, zeros != NULL, m->factor != 0 };
 }
 
 /* The numbers of 16 codes: as float32; as those of 16 bits, their lower and their upper bytes. */
@@ -191,38 +190,7 @@ WITH_AVX2 static void bytes_in_steps(const struct ckpt_quant_math *m, const uint
 	ckpt_quant_bytes(ckpt_cast_best(), decode, m, codes, count, group, scales, zeros, out);
 }
 
-WITH_AVX2 static void bytes(const struct ckpt_quant_math *m, const uint8_t *codes, size_t count,
-			    size_t group, const float *scales, const float *zeros, void *out)
-{
-	uint16_t *to = out;
-	size_t n;
-
-	if (m->item != CKPT_DTYPE_FLOAT8_E4M3FN || m->difference != CKPT_DTYPE_FLOAT32 ||
-	    (m->product != CKPT_DTYPE_FLOAT32 && m->product != m->to) ||
-	    m->to != CKPT_DTYPE_BFLOAT16 || zeros || m->factor != 0 || group < 16) {
-		bytes_in_steps(m, codes, count, group, scales, zeros, out);
-		return;
-	}
-	for (size_t i = 0; i < count; i += n, scales++) {
-		size_t done = 0;
-
-		n = count - i < group ? count - i : group;
-		while (done < n) {
-			size_t few;
-
-			if (*scales > -0x1p119F && *scales < 0x1p119F)
-				done += e4m3fn_to_bfloat16(codes + i + done, n - done, *scales,
-							   to + i + done);
-			few = n - done < 16 ? n - done : 16; /* with a NaN, or the rest */
-			if (few)
-				bytes_in_steps(m, codes + i + done, few, few, scales, NULL,
-					       to + i + done);
-			done += few;
-		}
-	}
-}
-
-/* ---- codes of 4 bits ---- */
+/* ---- codes of less than 16 ---- */
 
 /* False: one is none. */
 INLINE bool make_table(const struct ckpt_quant_math *m, struct way w, float scale, float zero,
@@ -265,50 +233,96 @@ INLINE void look_up16(struct way w, const struct table *t, __m128i codes, uint8_
 	_mm_storeu_si128((__m128i *)(void *)(out + 16), _mm_unpackhi_epi8(lower, upper));
 }
 
-/* The 16 codes of 8 bytes. */
-INLINE __m128i split8(bool upper_first, __m128i bytes)
+/* How codes of less than 16 lie: a byte each, or two to a byte. */
+enum form { BYTES, LOWER_FIRST, UPPER_FIRST };
+
+/* 16 codes, a byte each, from CODES on. */
+INLINE __m128i load16(enum form form, const uint8_t *codes)
 {
 	const __m128i mask = _mm_set1_epi8(15);
-	__m128i lower = _mm_and_si128(bytes, mask),
-		upper = _mm_and_si128(_mm_srli_epi16(bytes, 4), mask);
+	__m128i lower, upper;
 
-	return upper_first ? _mm_unpacklo_epi8(upper, lower) : _mm_unpacklo_epi8(lower, upper);
+	if (form == BYTES)
+		return _mm_loadu_si128((const __m128i *)(const void *)codes);
+	lower = _mm_and_si128(load8(codes), mask);
+	upper = _mm_and_si128(_mm_srli_epi16(load8(codes), 4), mask);
+	return form == UPPER_FIRST ? _mm_unpacklo_epi8(upper, lower)
+				   : _mm_unpacklo_epi8(lower, upper);
 }
 
 /* Less than 16 numbers. */
-INLINE void look_up_few(struct way w, const struct table *t, bool upper_first, const uint8_t *codes,
+INLINE void look_up_few(struct way w, const struct table *t, enum form form, const uint8_t *codes,
 			size_t count, uint8_t *out)
 {
-	uint8_t in[8] = { 0 }, made[64];
+	uint8_t in[16] = { 0 }, made[64];
 
-	memcpy(in, codes, (count + 1) / 2);
-	look_up16(w, t, split8(upper_first, load8(in)), made);
+	memcpy(in, codes, form == BYTES ? count : (count + 1) / 2);
+	look_up16(w, t, load16(form, in), made);
 	memcpy(out, made, count * (w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2));
 }
 
-/* GROUP is even, or COUNT of them. */
-INLINE void nibbles_by(const struct ckpt_quant_math *m, struct way w, bool upper_first,
-		       const uint8_t *codes, size_t count, size_t group, const float *scales,
-		       const float *zeros, uint8_t *out)
+/* Two to a byte: GROUP is even, or COUNT of them. */
+INLINE void look_up_groups(const struct ckpt_quant_math *m, struct way w, enum form form,
+			   const uint8_t *codes, size_t count, size_t group, const float *scales,
+			   const float *zeros, uint8_t *out)
 {
-	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2;
+	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2, per = form == BYTES ? 1 : 2;
 	struct table t;
 
 	for (size_t at = 0; at < count; scales++) {
 		size_t n = count - at < group ? count - at : group, i = 0;
-		const uint8_t *in = codes + at / 2;
+		const uint8_t *in = codes + at / per;
 		uint8_t *to = out + at * size;
 
 		if (!make_table(m, w, *scales, w.has_zeros ? *zeros : 0, &t)) {
-			ckpt_quant_plain.nibbles(m, upper_first, in, n, n, scales, zeros, to);
+			if (form == BYTES)
+				ckpt_quant_plain.bytes(m, in, n, n, scales, zeros, to);
+			else
+				ckpt_quant_plain.nibbles(m, form == UPPER_FIRST, in, n, n, scales,
+							 zeros, to);
 			i = n;
 		}
 		for (; i + 16 <= n; i += 16)
-			look_up16(w, &t, split8(upper_first, load8(in + i / 2)), to + i * size);
+			look_up16(w, &t, load16(form, in + i / per), to + i * size);
 		if (i < n)
-			look_up_few(w, &t, upper_first, in + i / 2, n - i, to + i * size);
+			look_up_few(w, &t, form, in + i / per, n - i, to + i * size);
 		zeros += w.has_zeros;
 		at += n;
+	}
+}
+
+WITH_AVX2 static void bytes(const struct ckpt_quant_math *m, const uint8_t *codes, size_t count,
+			    size_t group, const float *scales, const float *zeros, void *out)
+{
+	uint16_t *to = out;
+	size_t n;
+
+	if (m->few && group >= 16) {
+		look_up_groups(m, way_of(m, zeros), BYTES, codes, count, group, scales, zeros, out);
+		return;
+	}
+	if (m->item != CKPT_DTYPE_FLOAT8_E4M3FN || m->difference != CKPT_DTYPE_FLOAT32 ||
+	    (m->product != CKPT_DTYPE_FLOAT32 && m->product != m->to) ||
+	    m->to != CKPT_DTYPE_BFLOAT16 || zeros || m->factor != 0 || group < 16) {
+		bytes_in_steps(m, codes, count, group, scales, zeros, out);
+		return;
+	}
+	for (size_t i = 0; i < count; i += n, scales++) {
+		size_t done = 0;
+
+		n = count - i < group ? count - i : group;
+		while (done < n) {
+			size_t few;
+
+			if (*scales > -0x1p119F && *scales < 0x1p119F)
+				done += e4m3fn_to_bfloat16(codes + i + done, n - done, *scales,
+							   to + i + done);
+			few = n - done < 16 ? n - done : 16; /* with a NaN, or the rest */
+			if (few)
+				bytes_in_steps(m, codes + i + done, few, few, scales, NULL,
+					       to + i + done);
+			done += few;
+		}
 	}
 }
 
@@ -323,10 +337,12 @@ WITH_AVX2 static void nibbles(const struct ckpt_quant_math *m, bool upper_first,
 		ckpt_quant_plain.nibbles(m, upper_first, codes, count, group, scales, zeros, out);
 	else if (w.difference == f32 && (w.product == f32 || w.product == bf16) && w.to == bf16 &&
 		 !w.has_factor && !zeros && !upper_first)
-		nibbles_by(m, (struct way){ w.item, f32, bf16, bf16, false, false }, false, codes,
-			   count, group, scales, zeros, out);
+		look_up_groups(m, (struct way){ f32, bf16, bf16, false, false }, LOWER_FIRST, codes,
+			       count, group, scales, zeros, out);
+	else if (upper_first)
+		look_up_groups(m, w, UPPER_FIRST, codes, count, group, scales, zeros, out);
 	else
-		nibbles_by(m, w, upper_first, codes, count, group, scales, zeros, out);
+		look_up_groups(m, w, LOWER_FIRST, codes, count, group, scales, zeros, out);
 }
 
 /* ---- transposes ---- */
