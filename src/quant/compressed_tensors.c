@@ -192,16 +192,48 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 	return rc;
 }
 
-/* ---- FP4 ---- */
+/* ---- FP4 and FP6 ---- */
+
+/* e2m3: a sign, two bits of exponent, three of fraction, no infinity */
+static int fill_mxfp6(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
+{
+	static const char *const formats[] = { "mxfp6-pack-quantized", NULL };
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
+	float *table = ckpt_arena_alloc(g->quant->arena, 64 * sizeof(*table));
+	uint64_t bytes = items->ndim ? items->shape[items->ndim - 1] : 0;
+	int rc = check_format(g, s, formats, err);
+
+	if (!table)
+		return ckpt_arena_fail(g->quant->arena, err);
+	for (int i = 0; i < 32; i++) {
+		table[i] = (float)(i < 8 ? i : (8 + i % 8) << (i / 8 - 1)) / 8;
+		table[i + 32] = -table[i];
+	}
+	if (rc == 0)
+		rc = ckpt_fill_items(g, 1, err);
+	if (rc == 0 && (bytes % 24 || ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype != CKPT_DTYPE_UINT8))
+		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "FP6 has 32 numbers in 24 bytes, and a scale of uint8 for them");
+	if (rc < 0)
+		return rc;
+	g->weight.cols = g->shape[g->ndim - 1] = bytes / 3 * 4;
+	g->weight.code = CKPT_QUANT_TABLE;
+	g->weight.item = CKPT_DTYPE_UINT8;
+	g->weight.bits = 6;
+	g->weight.table = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = table, .len = 64 * sizeof(*table) };
+	ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16);
+	snprintf(g->scheme, sizeof(g->scheme), "MXFP6, a power of 2 for 32 numbers");
+	rc = ckpt_fill_no_global(g, err);
+	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 32, err);
+}
 
 static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
 {
 	static const char *const nvfp4[] = { "nvfp4-pack-quantized", NULL };
 	static const char *const mxfp4[] = { "mxfp4-pack-quantized", NULL };
 	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
-	int rc = check_settings(g, s, 4, true, err);
+	int rc = check_settings(g, s, s->bits == 6 ? 6 : 4, true, err);
 
-	if (rc == 0)
+	if (rc == 0 && s->bits != 6)
 		rc = check_format(g, s, scale == CKPT_DTYPE_UINT8 ? mxfp4 : nvfp4, err);
 
 	if (rc == 0)
@@ -210,6 +242,8 @@ static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct
 		rc = none_of(g, CKPT_QUANT_SHAPE, "FP4 has none", err);
 	if (rc == 0)
 		rc = none_of(g, CKPT_QUANT_GROUPS, "FP4 has none", err);
+	if (rc == 0 && s->weights && s->bits == 6)
+		return fill_mxfp6(g, s, err);
 	g->weight.code = CKPT_QUANT_E2M1;
 	g->weight.item = CKPT_DTYPE_UINT8;
 	g->weight.bits = 4;

@@ -75,8 +75,6 @@ struct ckpt_quant_weight {
 	enum ckpt_dtype scale_dtype;
 	uint64_t block_rows, block_cols;
 	enum ckpt_dtype scale_in; /* float32, float16, bfloat16 */
-	/* Scales of uint8 are half of that, so that a FACTOR of 2 gives products that no float32 has a scale for. */
-	bool scale_is_half;
 	/*
 	 * 255 as uint8 is 2 to the power of 128, as in torch's ldexp(), which a float32 cannot be: 0 stays 0,
 	 * and 0.5 becomes the power of 127. For E2M1 without anything else done to the scale or product.

@@ -410,8 +410,7 @@ static int fill_mxfp4(struct ckpt_quant_group *g, struct ckpt_error *err)
 	w->block_cols = 32;
 	w->scale_dtype = CKPT_DTYPE_UINT8;
 	/* torch.ldexp() of 2.14 is exact: 0.5 times the largest scale, 2**128, is a number */
-	w->scale_is_half = true;
-	w->factor = 2;
+	w->exact_power = true;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	snprintf(g->scheme, sizeof(g->scheme), "MXFP4, a power of 2 for 32 numbers%s", transposed ? ", transposed" : "");
 	rc = ckpt_quant_bytes(g, CKPT_QUANT_ITEMS, &w->items, err);
