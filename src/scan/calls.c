@@ -401,6 +401,14 @@ static void say_misfit(struct ckpt_scan_checked_call *c)
 			c, "with an object where it takes data, whose methods it may call");
 }
 
+/* re.DEBUG prints the expression */
+static bool is_debugged(const struct ckpt_value *flags)
+{
+	enum { DEBUG_FLAG = 128 };
+
+	return !flags || flags->kind != CKPT_INT || flags->u.integer & DEBUG_FLAG;
+}
+
 static void check_data(struct ckpt_scan_checked_call *c)
 {
 	const struct ckpt_scan_rule *rule = c->rule;
@@ -435,6 +443,10 @@ static void check_data(struct ckpt_scan_checked_call *c)
 	}
 	if (c->kind != CKPT_CALL_REDUCE && is_made_by_init(rule) && (count || !strcmp(rule->module, "pathlib"))) {
 		say_not_understood(c, "as an instance of it that __init__() has not seen: it is empty, or not whole");
+		return;
+	}
+	if (!strcmp(rule->module, "re") && !strcmp(rule->name, "_compile") && is_debugged(ckpt_scan_arg(c->args, 1))) {
+		say_not_understood(c, "with flags that print while it is made, or with none");
 		return;
 	}
 	if (!strcmp(rule->name, "deque") && !ckpt_scan_has_room(c->args, 0)) {
@@ -517,6 +529,37 @@ static bool is_user_container(const struct ckpt_global *g)
 	return !strncmp(g->name, "User", 4) && (!strcmp(g->module, "collections") || !strcmp(g->module, g->name));
 }
 
+/*
+ * A time zone of dateutil, which pandas looks up: it opens the file that the rest of the text names. Too many
+ * arguments to be looked at are taken for one.
+ */
+static bool names_zone_file(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
+{
+	enum { MOST_DEPTH = 6 };
+	const struct ckpt_seq *seqs[3] = { 0 };
+	bool found = false;
+
+	if (!v)
+		return false;
+	if (ckpt_value_is_text(v) || v->kind == CKPT_BYTES)
+		return v->u.bytes.len >= 9 && memmem(v->u.bytes.ptr, v->u.bytes.len, "dateutil/", 9);
+	if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT) {
+		seqs[0] = &v->u.seq;
+	} else if (v->kind == CKPT_CALL) {
+		seqs[0] = &v->u.call->items;
+		seqs[1] = &v->u.call->pairs;
+	}
+	if (v->kind == CKPT_CALL && depth < MOST_DEPTH)
+		found = names_zone_file(w, v->u.call->args, depth + 1);
+	for (int k = 0; k < 3 && seqs[k] && !found; k++) {
+		if (seqs[k]->count && (depth == MOST_DEPTH || !ckpt_scan_may_look(w, seqs[k]->count)))
+			return true;
+		for (uint32_t i = 0; i < seqs[k]->count && !found; i++)
+			found = names_zone_file(w, seqs[k]->items[i], depth + 1);
+	}
+	return found;
+}
+
 static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value *func)
 {
 	struct ckpt_scan_global *entry;
@@ -536,6 +579,10 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 		return;
 	}
 	c->rule = ckpt_scan_rule(c->func->module, c->func->name);
+	if (!strncmp(c->func->module, "pandas", 6) && (names_zone_file(c->w, c->args, 0) || names_zone_file(c->w, c->kwargs, 0))) {
+		say_dangerous(c, ": a time zone that is the file of a name in it");
+		return;
+	}
 	if (func->kind != CKPT_GLOBAL && c->rule->kind == CKPT_SCAN_DATA)
 		c->rule = ckpt_scan_rule("", "f"); /* a method of it is none of it */
 	if (c->rule->kind == CKPT_SCAN_CODE && c->rule->call == CKPT_CALL_PLAIN) {

@@ -258,8 +258,8 @@ static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *glob
 	case CKPT_OP_SETITEM:
 		if (c)
 			ckpt_scan_added(w, c, true, 1);
-		if (c && c->kind == CKPT_CALL && ckpt_scan_is_getattr(c))
-			ckpt_scan_fills_object(w, c);
+		if (c && c->kind == CKPT_CALL)
+			ckpt_scan_sets_keys(w, c, 1);
 		if (c && c->kind == CKPT_CALL)
 			put_into_object(w, c, w->m.stack + w->m.depth - 2, 2);
 		break;
@@ -269,7 +269,9 @@ static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *glob
 		if (!below_mark(w))
 			break;
 		ckpt_scan_added(w, below_mark(w), w->m.op.code == CKPT_OP_SETITEMS, available(w));
-		if (below_mark(w)->kind == CKPT_CALL && (w->m.op.code != CKPT_OP_SETITEMS || ckpt_scan_is_getattr(below_mark(w))))
+		if (below_mark(w)->kind == CKPT_CALL && w->m.op.code == CKPT_OP_SETITEMS)
+			ckpt_scan_sets_keys(w, below_mark(w), available(w) / 2);
+		else if (below_mark(w)->kind == CKPT_CALL)
 			ckpt_scan_fills_object(w, below_mark(w));
 		if (below_mark(w)->kind == CKPT_CALL)
 			put_into_object(w, below_mark(w), w->m.stack + ckpt_machine_floor(&w->m), available(w));

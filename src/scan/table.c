@@ -321,6 +321,7 @@ static const char *const exceptions[] = {
 	"PendingDeprecationWarning",
 	"PermissionError",
 	"ProcessLookupError",
+	"PythonFinalizationError",
 	"RecursionError",
 	"ReferenceError",
 	"ResourceWarning",
@@ -340,7 +341,8 @@ static const char *const exceptions[] = {
 	"UserWarning",
 	"ValueError",
 	"Warning",
-	"ZeroDivisionError", NULL,
+	"ZeroDivisionError",
+	"_IncompleteInputError", NULL,
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

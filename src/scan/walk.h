@@ -250,6 +250,9 @@ void ckpt_scan_check_packages(struct ckpt_scan_walk *w);
  */
 void ckpt_scan_fills_object(struct ckpt_scan_walk *w, const struct ckpt_value *object);
 
+/* OBJECT, of a call, gets so many KEYS: those that it has may be what its class calls for the next one. */
+void ckpt_scan_sets_keys(struct ckpt_scan_walk *w, const struct ckpt_value *object, size_t keys);
+
 /*
  * OBJECT, of a class of which nothing is known, keeps VALUES in its state or among its items: are
  * there functions among them, which it may call? Says which.

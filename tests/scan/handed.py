@@ -108,6 +108,16 @@ def filled(rng):
     return body + maker.later + fill if rng.random() < 0.5 else body + fill + maker.later
 
 
+def keyed(rng):
+    """An object that has a function or class by a key, and gets another key: __setitem__() may call what it has."""
+    item = functions(rng) if rng.random() < 0.5 else rng.choice([CLASS, NAME("a.b", "Other"), call(NAME("builtins", "getattr"), CLASS, "Inner")])
+    made = rng.choice([CLASS + b")\x81", CLASS + b")R", NAME("torch.nn.modules.container", "ParameterDict") + b")R", NAME("a", "meta.Class") + b")\x81", NAME("copyreg", "__newobj__") + CLASS + b"\x85R",
+                       NAME("copyreg", "_reconstructor") + b"(" + CLASS + NAME("builtins", "object") + b"NtR"])
+    first, other = value(rng.choice(("_key_to_attr", "append", "k"))), value(rng.choice(("text", "os:system")))
+    return made + rng.choice([first + item + b"s" + other + value(1) + b"s", b"(" + first + item + other + value(1) + b"u", b"(" + first + item + b"u(" + other + value("x") + b"u", first + item + b"s(" + other + value(1) + b"u",
+                              b"(" + value("a") + value(1) + first + item + b"u" + other + value(None) + b"s"])
+
+
 def changed(rng):
     """What a class has as an attribute, and something that is put into it."""
     of = call(NAME("builtins", "getattr"), NAME("a.b", "Class"), "inner")
@@ -117,9 +127,9 @@ def changed(rng):
 def make(seed):
     """(file, what it hands over, the verdicts that are wrong)"""
     rng = random.Random(seed)
-    kind = rng.choice(("function", "name", "number", "function", "name", "number", "filled", "changed"))
-    if kind in ("filled", "changed"):
-        return proto(4, (filled if kind == "filled" else changed)(rng)), kind, VERDICTS[:2]
+    kind = rng.choice(("function", "name", "number", "function", "name", "number", "filled", "keyed", "changed"))
+    if kind in ("filled", "keyed", "changed"):
+        return proto(4, {"filled": filled, "keyed": keyed, "changed": changed}[kind](rng)), kind, VERDICTS[:2]
     maker = Maker(rng, kind != "number")
     item = {"function": functions, "name": names, "number": numbers}[kind](rng)
     for _ in range(rng.randrange(MOST_INSIDE + 1)):
