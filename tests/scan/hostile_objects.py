@@ -185,12 +185,12 @@ def keys_that_are_called():
         for kind, code in (("function", NAME("future.utils", "exec_")), ("attribute", call(NAME("builtins", "getattr"), NAME("a.c", "Tool"), "run")), ("partial", call(NAME("functools", "partial"), NAME("a", "run"))), ("class", NAME("a.c", "Tool"))):
             first, then = value("_key_to_attr") + code, value("import os") + value(1)
             for way, body in (("two", first + b"s" + then + b"s"), ("one", b"(" + first + then + b"u"), ("groups", b"(" + first + b"u(" + then + b"u")):
-                both("key_called_%s_%s_%s" % (name, kind, way), made + body, "a %s that an object may call for the next key" % kind, BAD if kind == "class" else RUN, 4)
+                both("key_called_%s_%s_%s" % (name, kind, way), made + body, "a %s that an object may call for the next key" % kind, NOT_DECIDED if kind == "class" else RUN, 4)
     logger = reduce_("logging", "getLogger", "torch")
     for name, body in (("disabled", b"}" + value("disabled") + value(True) + b"sb"), ("filters", b"}" + value("filters") + b"](" + NAME("a.c", "Filter") + b")\x81esb"), ("slots", b"N}" + value("level") + value(100) + b"s\x86b"), ("item", value("a") + value(1) + b"s"), ("append", value(1) + b"a")):
         both("logger_%s" % name, logger + body, "what a logger of the whole process does", RUN, 4)
     for flags in (128, 128 | 32, True):
-        both("pattern_flags_%s" % flags, reduce_("re", "_compile", "a*", flags), "an expression that prints itself", BAD, 4)
+        both("pattern_flags_%s" % flags, reduce_("re", "_compile", "a*", flags), "an expression that prints itself", NOT_DECIDED, 4)
     zone, index = "dateutil//tmp/x", NAME("pandas.core.indexes.base", "Index")
     both("zone_index", reduce_("pandas.core.indexes.datetimes", "_new_DatetimeIndex", NAME("pandas", "DatetimeIndex"), {"data": None, "tz": zone, "freq": None}), "a file, as a time zone", RUN, 4)
     both("zone_dtype", reduce_("pandas.core.indexes.base", "_new_Index", index, {"data": None, "dtype": "datetime64[ns, %s]" % zone}), "a file, as a time zone in a dtype", RUN, 4)
