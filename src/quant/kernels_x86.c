@@ -19,6 +19,7 @@
 
 #define WITH_AVX2 __attribute__((target("avx2,f16c")))
 #define INLINE WITH_AVX2 static inline __attribute__((always_inline))
+#define NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
 /* How numbers are made. Where a field is known when a kernel is compiled, its branches are not there. */
 struct way {
@@ -37,8 +38,7 @@ INLINE __m256i round_bits_to_bfloat16(__m256 v)
 INLINE __m256 round8(enum ckpt_dtype dtype, __m256 v)
 {
 	if (dtype == CKPT_DTYPE_FLOAT16)
-		return _mm256_cvtph_ps(
-			_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+		return _mm256_cvtph_ps(_mm256_cvtps_ph(v, NEAREST));
 	if (dtype == CKPT_DTYPE_BFLOAT16) { /* adding may carry NaN on to numbers: they stay NaN */
 		__m256i bits = _mm256_and_si256(round_bits_to_bfloat16(v),
 						_mm256_set1_epi32((int)0xFFFF0000));
@@ -68,10 +68,9 @@ INLINE bool has_nan(__m256 low, __m256 high)
 /* 16 numbers of 16 bits. */
 INLINE __m256i narrow16(enum ckpt_dtype to, __m256 low, __m256 high)
 {
-	const int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-
 	if (to == CKPT_DTYPE_FLOAT16)
-		return _mm256_set_m128i(_mm256_cvtps_ph(high, mode), _mm256_cvtps_ph(low, mode));
+		return _mm256_set_m128i(_mm256_cvtps_ph(high, NEAREST),
+					_mm256_cvtps_ph(low, NEAREST));
 	return _mm256_permute4x64_epi64(
 		_mm256_packus_epi32(_mm256_srli_epi32(round_bits_to_bfloat16(low), 16),
 				    _mm256_srli_epi32(round_bits_to_bfloat16(high), 16)),
