@@ -15,7 +15,7 @@
 
 enum {
 	BAND = 4 << 20, /* bytes, if rows are short enough */
-	BAND_MOST = 32 << 20,
+	BAND_MOST = 8 << 20,
 	BAND_ROWS = 64, /* of a transposed one, so that reads are not too short */
 	TILE_ROWS = 64,
 	TILE_COLS = 512,

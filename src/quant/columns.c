@@ -217,6 +217,9 @@ static void make_mixed(struct band *b, const float *scales, const float *zeros,
 	const struct ckpt_quant *q = b->q;
 	const uint8_t *groups = b->kept->bytes[CKPT_QUANT_ROW_GROUPS];
 	uint32_t size = ckpt_dtype_size(q->w.to);
+	struct ckpt_quant_codes in = { .group = 1,
+				       .scales = b->number_scales,
+				       .zeros = zeros ? b->number_zeros : NULL };
 	size_t n;
 
 	for (size_t at = 0; at < q->w.rows; at += n) {
@@ -229,14 +232,14 @@ static void make_mixed(struct band *b, const float *scales, const float *zeros,
 			b->number_scales[i] = scales[group];
 			b->number_zeros[i] = zeros ? zeros[group] : 0;
 		}
-		b->kernels->bytes(&b->kept->math, codes + at, n, 1, b->number_scales,
-				  zeros ? b->number_zeros : NULL, out + at * size);
+		in.codes = codes + at;
+		in.count = n;
+		b->kernels->bytes(&b->kept->math, &in, out + at * size);
 	}
 }
 
 /*
- * The codes of column COL, a byte each; or, of 4 bits, two to a byte, and *UPPER_FIRST is set. WORDS: its
- * first.
+ * The codes of column COL, a byte each; or, if they may, two to a byte, and *ARE_NIBBLES. WORDS: its first.
  */
 static const uint8_t *get_codes(struct band *b, uint64_t col, const uint8_t *words,
 				bool may_be_nibbles, bool *are_nibbles)
@@ -262,13 +265,11 @@ static void make_column(struct band *b, const struct part *p, uint64_t col, cons
 			uint8_t *out)
 {
 	const struct ckpt_quant *q = b->q;
-	const uint8_t *col_groups = b->kept->bytes[CKPT_QUANT_COL_GROUPS], *codes;
+	const uint8_t *col_groups = b->kept->bytes[CKPT_QUANT_COL_GROUPS];
 	bool mixed = q->keep[CKPT_QUANT_ROW_GROUPS], are_nibbles,
 	     has_zeros = q->w.zero == CKPT_QUANT_ZERO_NUMBER || q->w.zero == CKPT_QUANT_ZERO_BITS;
-	size_t rows = (size_t)q->w.rows,
-	       group = q->w.block_rows < rows ? (size_t)q->w.block_rows : rows;
 	uint64_t scale = col / q->w.block_cols;
-	const float *scales, *zeros;
+	struct ckpt_quant_codes in = { .count = (size_t)q->w.rows };
 
 	if (col_groups) {
 		int32_t mixed_scale;
@@ -276,16 +277,16 @@ static void make_column(struct band *b, const struct part *p, uint64_t col, cons
 		memcpy(&mixed_scale, col_groups + col * sizeof(mixed_scale), sizeof(mixed_scale));
 		scale = (uint64_t)mixed_scale;
 	}
-	scales = p->scales + (scale - p->first_scale) * q->scale_rows;
-	zeros = has_zeros ? p->zeros + (scale - p->first_scale) * q->scale_rows : NULL;
-	codes = get_codes(b, col, words, !mixed, &are_nibbles);
+	in.group = q->w.block_rows < in.count ? (size_t)q->w.block_rows : in.count;
+	in.scales = p->scales + (scale - p->first_scale) * q->scale_rows;
+	in.zeros = has_zeros ? p->zeros + (scale - p->first_scale) * q->scale_rows : NULL;
+	in.codes = get_codes(b, col, words, !mixed, &are_nibbles);
 	if (mixed)
-		make_mixed(b, scales, zeros, codes, out);
+		make_mixed(b, in.scales, in.zeros, in.codes, out);
 	else if (are_nibbles)
-		b->kernels->nibbles(&b->kept->math, q->layout.upper_first, codes, rows, group,
-				    scales, zeros, out);
+		b->kernels->nibbles(&b->kept->math, q->layout.upper_first, &in, out);
 	else
-		b->kernels->bytes(&b->kept->math, codes, rows, group, scales, zeros, out);
+		b->kernels->bytes(&b->kept->math, &in, out);
 }
 
 /* COUNT columns of a part, from AT of it on. */

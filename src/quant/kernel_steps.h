@@ -77,13 +77,18 @@ CKPT_QUANT_INLINE void ckpt_quant_round_block(const struct ckpt_cast_kernels *k,
 	}
 }
 
-/* A block of whole groups, or of a part of one. VALUES: what the codes are; used up. */
+/*
+ * The COUNT numbers from AT of IN on, a block of whole groups or of a part of one. VALUES: what their codes
+ * are; used up.
+ */
 CKPT_QUANT_INLINE void ckpt_quant_finish(const struct ckpt_cast_kernels *k,
-					 const struct ckpt_quant_math *m, float *values,
-					 size_t count, size_t group, const float *scales,
-					 const float *zeros, void *out)
+					 const struct ckpt_quant_math *m,
+					 const struct ckpt_quant_codes *in, size_t at, size_t count,
+					 float *values, void *out)
 {
-	size_t n;
+	const float *scales = in->scales + at / in->group,
+		    *zeros = in->zeros ? in->zeros + at / in->group : NULL;
+	size_t group = in->group, n;
 
 	if (group == 1 && zeros)
 		ckpt_quant_subtract(values, count, zeros, 1);
@@ -104,6 +109,7 @@ CKPT_QUANT_INLINE void ckpt_quant_finish(const struct ckpt_cast_kernels *k,
 	}
 	if (m->product != m->to) /* else the last step rounds */
 		ckpt_quant_round_block(k, m->product, values, count);
+	out = (uint8_t *)out + at * ckpt_dtype_size(m->to);
 	if (m->to == CKPT_DTYPE_FLOAT16)
 		k->float32_to_float16((uint32_t *)(void *)values, out, count);
 	else if (m->to == CKPT_DTYPE_BFLOAT16)
@@ -112,50 +118,45 @@ CKPT_QUANT_INLINE void ckpt_quant_finish(const struct ckpt_cast_kernels *k,
 		memcpy(out, values, count * sizeof(*values));
 }
 
-/* How many numbers from I on are done at once: whole groups, or a part of one. */
-CKPT_QUANT_INLINE size_t ckpt_quant_block(size_t i, size_t count, size_t group)
+/* How many numbers from AT on are done at once: whole groups, or a part of one. */
+CKPT_QUANT_INLINE size_t ckpt_quant_block(const struct ckpt_quant_codes *in, size_t at)
 {
-	size_t n = group <= CKPT_QUANT_STEP ? CKPT_QUANT_STEP / group * group : group - i % group;
+	size_t group = in->group, left = in->count - at,
+	       n = group <= CKPT_QUANT_STEP ? CKPT_QUANT_STEP / group * group : group - at % group;
 
 	n = n < CKPT_QUANT_STEP ? n : CKPT_QUANT_STEP;
-	return n < count - i ? n : count - i;
+	return n < left ? n : left;
 }
 
 CKPT_QUANT_INLINE void ckpt_quant_bytes(const struct ckpt_cast_kernels *k,
 					ckpt_quant_decode *decode, const struct ckpt_quant_math *m,
-					const uint8_t *codes, size_t count, size_t group,
-					const float *scales, const float *zeros, void *out)
+					const struct ckpt_quant_codes *in, void *out)
 {
-	uint32_t size = ckpt_dtype_size(m->to);
 	float values[CKPT_QUANT_STEP];
 	size_t n;
 
-	for (size_t i = 0; i < count; i += n) {
-		n = ckpt_quant_block(i, count, group);
-		decode(m, codes + i, n, values);
-		ckpt_quant_finish(k, m, values, n, group, scales + i / group,
-				  zeros ? zeros + i / group : NULL, (uint8_t *)out + i * size);
+	for (size_t at = 0; at < in->count; at += n) {
+		n = ckpt_quant_block(in, at);
+		decode(m, in->codes + at, n, values);
+		ckpt_quant_finish(k, m, in, at, n, values, out);
 	}
 }
 
 CKPT_QUANT_INLINE void ckpt_quant_nibbles(const struct ckpt_cast_kernels *k,
 					  const struct ckpt_quant_math *m, bool upper_first,
-					  const uint8_t *codes, size_t count, size_t group,
-					  const float *scales, const float *zeros, void *out)
+					  const struct ckpt_quant_codes *in, void *out)
 {
-	uint32_t size = ckpt_dtype_size(m->to);
 	float values[CKPT_QUANT_STEP];
 	size_t n;
 
-	for (size_t i = 0; i < count; i += n) {
-		n = ckpt_quant_block(i, count, group);
-		for (size_t at = i; at < i + n; at++) {
-			uint8_t both = codes[at / 2];
+	for (size_t at = 0; at < in->count; at += n) {
+		n = ckpt_quant_block(in, at);
+		for (size_t i = at; i < at + n; i++) {
+			uint8_t both = in->codes[i / 2];
 
-			values[at - i] = m->values[at % 2 != upper_first ? both >> 4 : both & 15];
+			values[i - at] = m->values[i % 2 != upper_first ? both >> 4 : both & 15];
 		}
-		ckpt_quant_finish(k, m, values, n, group, scales + i / group,
-				  zeros ? zeros + i / group : NULL, (uint8_t *)out + i * size);
+		ckpt_quant_finish(k, m, in, at, n, values, out);
 	}
 }
 

@@ -19,17 +19,15 @@ static void decode(const struct ckpt_quant_math *m, const uint8_t *codes, size_t
 		values[i] = m->values[codes[i]];
 }
 
-static void bytes(const struct ckpt_quant_math *m, const uint8_t *codes, size_t count, size_t group,
-		  const float *scales, const float *zeros, void *out)
+static void bytes(const struct ckpt_quant_math *m, const struct ckpt_quant_codes *in, void *out)
 {
-	ckpt_quant_bytes(&ckpt_cast_plain, decode, m, codes, count, group, scales, zeros, out);
+	ckpt_quant_bytes(&ckpt_cast_plain, decode, m, in, out);
 }
 
-static void nibbles(const struct ckpt_quant_math *m, bool upper_first, const uint8_t *codes,
-		    size_t count, size_t group, const float *scales, const float *zeros, void *out)
+static void nibbles(const struct ckpt_quant_math *m, bool upper_first,
+		    const struct ckpt_quant_codes *in, void *out)
 {
-	ckpt_quant_nibbles(&ckpt_cast_plain, m, upper_first, codes, count, group, scales, zeros,
-			   out);
+	ckpt_quant_nibbles(&ckpt_cast_plain, m, upper_first, in, out);
 }
 
 static void transpose(uint32_t size, const void *in, size_t rows, size_t cols, size_t stride,

@@ -28,18 +28,21 @@ struct ckpt_quant_math {
 
 enum { CKPT_QUANT_NAN = 0xFFFF /* in bfloat16 */ };
 
-/*
- * Scales, and zero points if ZEROS is not NULL, are those of GROUP numbers each. Pointers to bytes and
- * numbers need no alignment. Every set does the same, to the bit.
- */
+/* COUNT codes, and the scales of GROUP of them each; as many zero points, or NULL: there are none. */
+struct ckpt_quant_codes {
+	const uint8_t *codes;
+	size_t count, group;
+	const float *scales, *zeros;
+};
+
+/* Pointers to bytes and numbers need no alignment. Every set does the same, to the bit. */
 struct ckpt_quant_kernels {
-	/* COUNT codes of a byte each */
-	void (*bytes)(const struct ckpt_quant_math *math, const uint8_t *codes, size_t count,
-		      size_t group, const float *scales, const float *zeros, void *out);
-	/* COUNT codes of 4 bits, two to a byte, the lower ones first unless UPPER_FIRST */
-	void (*nibbles)(const struct ckpt_quant_math *math, bool upper_first, const uint8_t *codes,
-			size_t count, size_t group, const float *scales, const float *zeros,
-			void *out);
+	/* codes of a byte each */
+	void (*bytes)(const struct ckpt_quant_math *math, const struct ckpt_quant_codes *in,
+		      void *out);
+	/* codes of 4 bits, two to a byte, the lower ones first unless UPPER_FIRST */
+	void (*nibbles)(const struct ckpt_quant_math *math, bool upper_first,
+			const struct ckpt_quant_codes *in, void *out);
 	/*
 	 * OUT[col][row] = IN[row][col], of items of SIZE bytes, 1, 2 or 4; rows are STRIDE numbers apart, and
 	 * OUT_STRIDE there.

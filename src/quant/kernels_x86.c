@@ -77,9 +77,9 @@ INLINE __m256i narrow16(enum ckpt_dtype to, __m256 low, __m256 high)
 		0xD8);
 }
 
-static struct way way_of(const struct ckpt_quant_math *m, const float *zeros)
+static struct way way_of(const struct ckpt_quant_math *m, const struct ckpt_quant_codes *in)
 {
-	return (struct way){ m->difference, m->product, m->to, zeros != NULL, m->factor != 0 };
+	return (struct way){ m->difference, m->product, m->to, in->zeros != NULL, m->factor != 0 };
 }
 
 /* The numbers of 16 codes: as float32; as those of 16 bits, their lower and their upper bytes. */
@@ -182,11 +182,30 @@ INLINE size_t e4m3fn_to_bfloat16(const uint8_t *codes, size_t count, float scale
 	return i;
 }
 
-WITH_AVX2 static void bytes_in_steps(const struct ckpt_quant_math *m, const uint8_t *codes,
-				     size_t count, size_t group, const float *scales,
-				     const float *zeros, void *out)
+WITH_AVX2 static void bytes_in_steps(const struct ckpt_quant_math *m,
+				     const struct ckpt_quant_codes *in, void *out)
 {
-	ckpt_quant_bytes(ckpt_cast_best(), decode, m, codes, count, group, scales, zeros, out);
+	ckpt_quant_bytes(ckpt_cast_best(), decode, m, in, out);
+}
+
+/* All of one group. Where vectors cannot be used, 16 numbers go another way: with NaN, or the last ones. */
+WITH_AVX2 static void e4m3fn_group(const struct ckpt_quant_math *m,
+				   const struct ckpt_quant_codes *in, uint16_t *out)
+{
+	bool is_usual = *in->scales > -0x1p119F && *in->scales < 0x1p119F;
+	struct ckpt_quant_codes few = *in;
+	size_t done = 0;
+
+	while (done < in->count) {
+		if (is_usual)
+			done += e4m3fn_to_bfloat16(in->codes + done, in->count - done, *in->scales,
+						   out + done);
+		few.codes = in->codes + done;
+		few.count = in->count - done < 16 ? in->count - done : 16;
+		if (few.count)
+			bytes_in_steps(m, &few, out + done);
+		done += few.count;
+	}
 }
 
 /* ---- codes of less than 16 ---- */
@@ -260,88 +279,82 @@ INLINE void look_up_few(struct way w, const struct table *t, enum form form, con
 	memcpy(out, made, count * (w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2));
 }
 
-/* Two to a byte: GROUP is even, or COUNT of them. */
-INLINE void look_up_groups(const struct ckpt_quant_math *m, struct way w, enum form form,
-			   const uint8_t *codes, size_t count, size_t group, const float *scales,
-			   const float *zeros, uint8_t *out)
+/* The numbers of IN, which are all of one group. */
+INLINE void look_up_group(const struct ckpt_quant_math *m, struct way w, enum form form,
+			  const struct ckpt_quant_codes *in, uint8_t *out)
 {
-	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2, per = form == BYTES ? 1 : 2;
+	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2, per = form == BYTES ? 1 : 2, i = 0;
 	struct table t;
 
-	for (size_t at = 0; at < count; scales++) {
-		size_t n = count - at < group ? count - at : group, i = 0;
-		const uint8_t *in = codes + at / per;
-		uint8_t *to = out + at * size;
+	if (!make_table(m, w, *in->scales, w.has_zeros ? *in->zeros : 0, &t)) {
+		if (form == BYTES)
+			ckpt_quant_plain.bytes(m, in, out);
+		else
+			ckpt_quant_plain.nibbles(m, form == UPPER_FIRST, in, out);
+		return;
+	}
+	for (; i + 16 <= in->count; i += 16)
+		look_up16(w, &t, load16(form, in->codes + i / per), out + i * size);
+	if (i < in->count)
+		look_up_few(w, &t, form, in->codes + i / per, in->count - i, out + i * size);
+}
 
-		if (!make_table(m, w, *scales, w.has_zeros ? *zeros : 0, &t)) {
-			if (form == BYTES)
-				ckpt_quant_plain.bytes(m, in, n, n, scales, zeros, to);
-			else
-				ckpt_quant_plain.nibbles(m, form == UPPER_FIRST, in, n, n, scales,
-							 zeros, to);
-			i = n;
-		}
-		for (; i + 16 <= n; i += 16)
-			look_up16(w, &t, load16(form, in + i / per), to + i * size);
-		if (i < n)
-			look_up_few(w, &t, form, in + i / per, n - i, to + i * size);
-		zeros += w.has_zeros;
-		at += n;
+/* Two to a byte: the group is even, or all of IN. */
+INLINE void look_up_groups(const struct ckpt_quant_math *m, struct way w, enum form form,
+			   const struct ckpt_quant_codes *in, uint8_t *out)
+{
+	struct ckpt_quant_codes one = *in;
+
+	for (size_t at = 0; at < in->count; at += one.count) {
+		one.count = in->count - at < in->group ? in->count - at : in->group;
+		look_up_group(m, w, form, &one, out);
+		one.codes += form == BYTES ? one.count : one.count / 2;
+		out += one.count * (w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2);
+		one.scales++;
+		one.zeros += w.has_zeros;
 	}
 }
 
-WITH_AVX2 static void bytes(const struct ckpt_quant_math *m, const uint8_t *codes, size_t count,
-			    size_t group, const float *scales, const float *zeros, void *out)
+WITH_AVX2 static void bytes(const struct ckpt_quant_math *m, const struct ckpt_quant_codes *in,
+			    void *out)
 {
-	uint16_t *to = out;
-	size_t n;
+	bool is_usual = m->item == CKPT_DTYPE_FLOAT8_E4M3FN &&
+			m->difference == CKPT_DTYPE_FLOAT32 &&
+			(m->product == CKPT_DTYPE_FLOAT32 || m->product == m->to) &&
+			m->to == CKPT_DTYPE_BFLOAT16 && !in->zeros && m->factor == 0;
+	struct ckpt_quant_codes one = *in;
 
-	if (m->few && group >= 16) {
-		look_up_groups(m, way_of(m, zeros), BYTES, codes, count, group, scales, zeros, out);
+	if (m->few && in->group >= 16) {
+		look_up_groups(m, way_of(m, in), BYTES, in, out);
 		return;
 	}
-	if (m->item != CKPT_DTYPE_FLOAT8_E4M3FN || m->difference != CKPT_DTYPE_FLOAT32 ||
-	    (m->product != CKPT_DTYPE_FLOAT32 && m->product != m->to) ||
-	    m->to != CKPT_DTYPE_BFLOAT16 || zeros || m->factor != 0 || group < 16) {
-		bytes_in_steps(m, codes, count, group, scales, zeros, out);
+	if (!is_usual || in->group < 16) {
+		bytes_in_steps(m, in, out);
 		return;
 	}
-	for (size_t i = 0; i < count; i += n, scales++) {
-		size_t done = 0;
-
-		n = count - i < group ? count - i : group;
-		while (done < n) {
-			size_t few;
-
-			if (*scales > -0x1p119F && *scales < 0x1p119F)
-				done += e4m3fn_to_bfloat16(codes + i + done, n - done, *scales,
-							   to + i + done);
-			few = n - done < 16 ? n - done : 16; /* with a NaN, or the rest */
-			if (few)
-				bytes_in_steps(m, codes + i + done, few, few, scales, NULL,
-					       to + i + done);
-			done += few;
-		}
+	for (size_t at = 0; at < in->count; at += one.count, one.scales++) {
+		one.codes = in->codes + at;
+		one.count = in->count - at < in->group ? in->count - at : in->group;
+		e4m3fn_group(m, &one, (uint16_t *)out + at);
 	}
 }
 
 WITH_AVX2 static void nibbles(const struct ckpt_quant_math *m, bool upper_first,
-			      const uint8_t *codes, size_t count, size_t group, const float *scales,
-			      const float *zeros, void *out)
+			      const struct ckpt_quant_codes *in, void *out)
 {
-	struct way w = way_of(m, zeros);
 	const enum ckpt_dtype f32 = CKPT_DTYPE_FLOAT32, bf16 = CKPT_DTYPE_BFLOAT16;
+	struct way w = way_of(m, in);
 
-	if (group % 2 && group < count)
-		ckpt_quant_plain.nibbles(m, upper_first, codes, count, group, scales, zeros, out);
+	if (in->group % 2 && in->group < in->count)
+		ckpt_quant_plain.nibbles(m, upper_first, in, out);
 	else if (w.difference == f32 && (w.product == f32 || w.product == bf16) && w.to == bf16 &&
-		 !w.has_factor && !zeros && !upper_first)
-		look_up_groups(m, (struct way){ f32, bf16, bf16, false, false }, LOWER_FIRST, codes,
-			       count, group, scales, zeros, out);
+		 !w.has_factor && !w.has_zeros && !upper_first)
+		look_up_groups(m, (struct way){ f32, bf16, bf16, false, false }, LOWER_FIRST, in,
+			       out);
 	else if (upper_first)
-		look_up_groups(m, w, UPPER_FIRST, codes, count, group, scales, zeros, out);
+		look_up_groups(m, w, UPPER_FIRST, in, out);
 	else
-		look_up_groups(m, w, LOWER_FIRST, codes, count, group, scales, zeros, out);
+		look_up_groups(m, w, LOWER_FIRST, in, out);
 }
 
 /* ---- transposes ---- */

@@ -300,28 +300,25 @@ int ckpt_quant_get_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t
 
 /* ---- numbers ---- */
 
-/* AT: of the first of COUNT numbers, from the beginning of the stretch. */
+/* IN: all but the codes, which are those of the stretch from AT on. */
 static void run_kernel(struct ckpt_quant_reader *r, const struct ckpt_quant_stretch *s, size_t at,
-		       size_t count, size_t group, const float *scales, const float *zeros,
-		       void *out)
+		       struct ckpt_quant_codes in, void *out)
 {
 	const struct ckpt_quant_layout *l = &r->q->layout;
 	const struct ckpt_quant_math *m = &r->kept->math;
 	size_t lead = (size_t)(s->col % l->per) + at; /* from PACKED on */
-	const uint8_t *codes = s->codes ? s->codes + at : r->codes;
 
 	if (!s->codes && l->bits == 4 && !l->awq && lead % 2 == 0 &&
-	    (group >= SHORT_GROUP || group >= count)) {
-		r->kernels->nibbles(m, l->upper_first, s->packed + lead / 2, count, group, scales,
-				    zeros, out);
+	    (in.group >= SHORT_GROUP || in.group >= in.count)) {
+		in.codes = s->packed + lead / 2;
+		r->kernels->nibbles(m, l->upper_first, &in, out);
 		return;
 	}
-	if (!s->codes && l->bits == 8)
-		codes = s->packed + lead;
-	else if (!s->codes)
+	in.codes = s->codes ? s->codes + at : l->bits == 8 ? s->packed + lead : r->codes;
+	if (in.codes == r->codes)
 		ckpt_quant_unpack(l, s->packed + lead / l->per * l->unit, (uint32_t)(lead % l->per),
-				  count, r->codes);
-	r->kernels->bytes(m, codes, count, group, scales, zeros, out);
+				  in.count, r->codes);
+	r->kernels->bytes(m, &in, out);
 }
 
 /* As run_kernel(), of columns whose groups are mixed. */
@@ -341,7 +338,12 @@ static int run_mixed(struct ckpt_quant_reader *r, const struct ckpt_quant_stretc
 			r->col_zeros[i] = r->zeros[group];
 	}
 	if (rc == 0)
-		run_kernel(r, s, at, count, 1, r->col_scales, zeros ? r->col_zeros : NULL, out);
+		run_kernel(r, s, at,
+			   (struct ckpt_quant_codes){ .count = count,
+						      .group = 1,
+						      .scales = r->col_scales,
+						      .zeros = zeros ? r->col_zeros : NULL },
+			   out);
 	return rc;
 }
 
@@ -351,7 +353,8 @@ static int make_part(struct ckpt_quant_reader *r, const struct ckpt_quant_stretc
 {
 	uint64_t block = r->q->w.block_cols, first = (s->col + at) / block,
 		 last = (s->col + at + count - 1) / block, lead = (s->col + at) % block;
-	const float *zeros = has_zeros(r->q) ? r->zeros : NULL;
+	struct ckpt_quant_codes in = { .scales = r->scales,
+				       .zeros = has_zeros(r->q) ? r->zeros : NULL };
 	size_t head = 0;
 	int rc;
 
@@ -362,13 +365,15 @@ static int make_part(struct ckpt_quant_reader *r, const struct ckpt_quant_stretc
 		return rc;
 	if (lead) { /* what is left of the first block */
 		head = block - lead < count ? (size_t)(block - lead) : count;
-		run_kernel(r, s, at, head, head, r->scales, zeros, out);
+		in.count = in.group = head;
+		run_kernel(r, s, at, in, out);
+		in.scales++;
+		in.zeros += in.zeros != NULL;
 	}
-	if (head < count)
-		run_kernel(r, s, at + head, count - head,
-			   block < count - head ? (size_t)block : count - head,
-			   r->scales + (head > 0), zeros ? zeros + (head > 0) : NULL,
-			   out + head * ckpt_dtype_size(r->q->w.to));
+	in.count = count - head;
+	in.group = block < in.count ? (size_t)block : in.count;
+	if (in.count)
+		run_kernel(r, s, at + head, in, out + head * ckpt_dtype_size(r->q->w.to));
 	return 0;
 }
 

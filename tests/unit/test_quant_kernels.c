@@ -103,6 +103,7 @@ static void all_sets_make_the_same(void **state)
 		       off = below(16), to = below(16), size;
 		const float *z = below(2) ? zeros : NULL;
 		bool upper_first = below(2);
+		struct ckpt_quant_codes in;
 		struct ckpt_quant_math m;
 
 		choose_math(&m);
@@ -117,14 +118,13 @@ static void all_sets_make_the_same(void **state)
 			codes[i] &= 15;
 		memset(found, 0x5A, sizeof(found));
 		memset(want, 0x5A, sizeof(want));
+		in = (struct ckpt_quant_codes){ codes + off, count, group, scales, z };
 		if (round % 3) {
-			k->bytes(&m, codes + off, count, group, scales, z, found + to);
-			ckpt_quant_plain.bytes(&m, codes + off, count, group, scales, z, want + to);
+			k->bytes(&m, &in, found + to);
+			ckpt_quant_plain.bytes(&m, &in, want + to);
 		} else {
-			k->nibbles(&m, upper_first, codes + off, count, group, scales, z,
-				   found + to);
-			ckpt_quant_plain.nibbles(&m, upper_first, codes + off, count, group, scales,
-						 z, want + to);
+			k->nibbles(&m, upper_first, &in, found + to);
+			ckpt_quant_plain.nibbles(&m, upper_first, &in, want + to);
 		}
 		if (memcmp(found, want, sizeof(found)) != 0)
 			for (size_t i = 0; i < count; i++)
@@ -160,12 +160,14 @@ static void every_code_by_every_exponent(void **state)
 
 		set_values(&m, items[t / 3]);
 		for (uint32_t exponent = 0; exponent < 512; exponent++) {
+			struct ckpt_quant_codes in;
 			uint32_t bits = exponent << 23 | (uint32_t)(next_random() & 0x7FFFFF);
 			float scale;
 
 			memcpy(&scale, &bits, sizeof(scale));
-			k->bytes(&m, all, 256, 256, &scale, NULL, found);
-			ckpt_quant_plain.bytes(&m, all, 256, 256, &scale, NULL, want);
+			in = (struct ckpt_quant_codes){ all, 256, 256, &scale, NULL };
+			k->bytes(&m, &in, found);
+			ckpt_quant_plain.bytes(&m, &in, want);
 			assert_memory_equal(found, want, (size_t)256 * ckpt_dtype_size(m.to));
 		}
 	}
