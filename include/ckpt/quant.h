@@ -46,6 +46,7 @@ struct ckpt_quant_weight_info {
 	const uint64_t *shape;	/* of the plain weight */
 	uint32_t ndim, parts;	/* PARTS: tensors of the checkpoint that it consists of */
 	uint64_t numel, nbytes; /* NBYTES: of all its parts */
+	const char *items;	/* the part with the numbers: "model.layers.0.mlp.up_proj.weight_packed" */
 };
 #define CKPT_QUANT_WEIGHT_INFO_INIT \
 	{ \

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from . import _ckpt
 from ._dtypes import DTYPES, numpy_dtype
-from ._edits import Edits
+from ._edits import Edits, config_text
 from ._errors import NameMissing
 from ._values import NUMPY, TORCH, convert, index_text, named, to_memoryview, to_numpy, to_torch
 
@@ -44,6 +44,12 @@ def _open_model(source: Any, brief: bool) -> _ckpt.Model:
     return _ckpt.open_reader(pread, source.seek(0, 2))
 
 
+def _missing(name: str, text: str) -> NameMissing:
+    error = NameMissing(name)
+    error.text, error.status = text, "NOTFOUND"
+    return error
+
+
 class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
     """An open checkpoint: a mapping from names, those of `ckpt ls`, to lazy tensors.
 
@@ -63,6 +69,8 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         self._model = model
         self._columns: Any = None
         self._index: Dict[str, int] = {}
+        # plain weights that tensors asked for: by dtype and options
+        self._plain: Dict[Any, Tuple[Optional[Checkpoint], Dict[str, str]]] = {}
 
     def _derived(self, model: _ckpt.Model, report: Dict[str, Any]) -> Checkpoint:
         """The same, with MODEL, which was made of this one's."""
@@ -88,11 +96,22 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         self._table
         number = self._index.get(name)
         if number is None:
-            error = NameMissing(name)
-            error.text = "there is no tensor '%s'" % (name,)
-            error.status = "NOTFOUND"
-            raise error
+            raise _missing(name, "there is no tensor '%s'" % (name,))
         return Tensor(self, number)
+
+    def _plain_weight(self, name: str, dtype: str, as_: Optional[str], config: Any) -> Tensor:
+        """Of the quantized weight whose numbers are in the tensor NAME. All are found once, as that reads all names."""
+        text = config_text(config)
+        key = (dtype, as_, text)
+        made = self._plain.get(key)
+        if made is None:
+            found = self.quantized(as_, text) or {"weights": ()}
+            names = {one["items"]: one["name"] for one in found["weights"]}
+            made = self._plain.setdefault(key, (self.dequantize(dtype, as_, text) if names else None, names))
+        plain, names = made
+        if plain is None or name not in names:
+            raise _missing(name, "'%s' holds the numbers of no quantized weight" % name)
+        return plain[names[name]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(self._table["names"]))
@@ -176,6 +195,9 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
     def close(self) -> None:
         """Close the file. Maps of it stay valid while somebody has them."""
         self._model.close()
+        for plain, _ in list(self._plain.values()):
+            if plain is not None:
+                plain.close()
 
     @property
     def closed(self) -> bool:
@@ -418,6 +440,16 @@ class Tensor:
                 return False
             expected *= length
         return True
+
+    def dequantize(self, dtype: str, as_: Optional[str] = None, config: Any = None) -> Tensor:
+        """The plain weight of DTYPE ("bf16", "f16", "f32") whose quantized numbers are in this tensor; it is read when it is asked for.
+
+        This is `items` of one of the weights that Checkpoint.quantized() lists, "up_proj.weight_packed" say. The result has
+        the name and shape of the plain weight, "up_proj.weight", and ends with the checkpoint. AS_, CONFIG and errors are
+        those of Checkpoint.dequantize(); NOTFOUND, a KeyError, if this is no such tensor. For tensors that torch quantized
+        itself (layout "quantized"), see numpy().
+        """
+        return self._checkpoint._plain_weight(self.name, dtype, as_, config)
 
     def part(self, name: str) -> Any:
         """One part of a sparse ("values", "indices" ...), quantized ("int_repr" ...) or nested tensor."""

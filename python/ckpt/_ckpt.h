@@ -77,6 +77,9 @@ struct words {
 bool ckpt_py_words_take(PyObject *list, size_t none, struct words *words);
 void ckpt_py_words_clear(struct words *words);
 
+/* Of the first two of WORDS, which borrow: `as`, and the text of config.json; each may be NULL. */
+struct ckpt_quant_options ckpt_py_quant_options(const struct words *words);
+
 /*
  * A call of the library that tells how far it is and what it finds, in the caller's thread, which
  * does not hold the GIL meanwhile: ckpt_py_work_begin(), the call, ckpt_py_work_end(). It stops if a
@@ -132,6 +135,7 @@ PyObject *ckpt_py_open_array(PyObject *self, PyObject *args);
 
 PyObject *ckpt_py_edit(PyObject *self, PyObject *args);
 PyObject *ckpt_py_cast_losses(PyObject *self, PyObject *none);
+PyObject *ckpt_py_quantized(PyObject *self, PyObject *args);
 PyObject *ckpt_py_diff(PyObject *self, PyObject *args);
 PyObject *ckpt_py_stat(PyObject *self, PyObject *args);
 PyObject *ckpt_py_add_file(PyObject *self, PyObject *path);

@@ -135,6 +135,14 @@ static int cast(const struct edit *e, struct ckpt_model **out)
 	return ckpt_cast(e->in, e->texts->items[0], &options, out, e->report, e->err);
 }
 
+/* The texts are `as` and the configuration, of which each may be NULL, and the dtype. */
+static int dequantize(const struct edit *e, struct ckpt_model **out)
+{
+	const struct ckpt_quant_options options = ckpt_py_quant_options(e->texts);
+
+	return ckpt_dequantize(e->in, e->texts->items[2], &options, out, e->report, e->err);
+}
+
 static int compact(const struct edit *e, struct ckpt_model **out)
 {
 	return ckpt_compact(e->in, out, e->report, e->err);
@@ -168,6 +176,7 @@ static const struct {
 	{ "select", 0, 0, select_names },
 	{ "set", 2, 0, set },
 	{ "cast", 1, 0, cast },
+	{ "dequantize", 3, 2, dequantize },
 	{ "compact", 0, 0, compact },
 	{ "sanitize", 0, 0, sanitize },
 	{ "number_keys", 0, 0, number_keys },
@@ -210,7 +219,7 @@ PyObject *ckpt_py_edit_report(const struct ckpt_edit_report *r)
 	}
 #define COUNT(member) #member, (unsigned long long)r->member
 	return Py_BuildValue(
-		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
 		"s:N,s:N,s:N,s:N,s:N,s:N}",
 		COUNT(renamed), COUNT(metadata_renamed), COUNT(names_renamed), COUNT(state_dicts),
 		COUNT(storages_moved), COUNT(devices_moved), COUNT(entries_dropped),
@@ -218,7 +227,8 @@ PyObject *ckpt_py_edit_report(const struct ckpt_edit_report *r)
 		COUNT(cast_nbytes_before), COUNT(cast_nbytes_after), COUNT(tensors_left),
 		COUNT(tensors_compacted), COUNT(storages_made), COUNT(compacted_nbytes_before),
 		COUNT(compacted_nbytes_after), COUNT(tensors_taken), COUNT(modules_guessed),
-		COUNT(optimizer_left), COUNT(scalars_left), COUNT(optimizer_averaged), "extracted",
+		COUNT(optimizer_left), COUNT(scalars_left), COUNT(optimizer_averaged),
+		COUNT(tensors_dequantized), COUNT(scales_dropped), "extracted",
 		PyBool_FromLong(r->extracted), "protocol_changed",
 		PyBool_FromLong(r->protocol_changed), "unmatched", text_or_none(r->unmatched),
 		"places", places, "changes", changes, "unused", unused);

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ._errors import NameMissing
 from ._values import refuse
 
 TYPE_CHECKING = False
@@ -27,6 +28,17 @@ _TORCH_NAMES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 def names_of(names: Names) -> List[str]:
     """One name or several, as a list."""
     return [names] if isinstance(names, (str, bytes)) else list(names)
+
+
+def config_text(config: Any) -> Union[None, str, bytes]:
+    """The text of a config.json that is given as one, or as what json.load() makes of it."""
+    if config is None or isinstance(config, (str, bytes)):
+        return config
+    if not isinstance(config, dict):
+        raise TypeError("a configuration is a text, bytes or a dict, not %r" % type(config).__name__)
+    import json
+
+    return json.dumps(config)
 
 
 class Edits:
@@ -146,6 +158,41 @@ class Edits:
         """
         flags = (_TO_INTEGER if to_integer else 0) | (_CAST_ALL if all else 0)
         return self._edit("cast", "cast", [dtype] + names_of(only), skip, flags)
+
+    def dequantize(self, dtype: str, as_: Optional[str] = None, config: Any = None) -> Checkpoint:
+        """With plain weights of DTYPE ("bf16", "f16" or "f32") in place of quantized ones: FP8, MXFP4, NVFP4, INT8, INT4 ...
+
+        The weights are those that quantized() lists, under the names and of the shapes that it says; their other parts, and
+        the scales of activations, are left out. The numbers are, bit for bit, those of the package that made the format, and
+        are made while they are read or saved.
+
+        AS_     how the weights are quantized, whatever a configuration says: "fp8", "compressed-tensors", "modelopt",
+                "mxfp4", "gptq", "gptq_v2", "awq" or "bitsandbytes"
+        CONFIG  what config.json (or hf_quant_config.json) says, as a text, bytes or a dict, {} for nothing; None: the file
+                beside the weights, if there is one
+
+        Without quantized weights the result is an equal checkpoint, and an error of the status NOTFOUND if AS_ says that
+        there are some. Errors: FORMAT (parts are missing, left over, or do not fit; it names the tensor), UNSUPPORTED (a
+        form that ckpt does not know, or that can be read in two ways), ARG (another DTYPE or AS_), CLASH (a tensor has the
+        name of a plain weight already).
+        """
+        try:
+            return self._edit("dequantize", "dequantize", [as_, config_text(config), dtype])
+        except NameMissing:
+            if as_ is not None:
+                raise
+        return self._edit("dequantize", "select")
+
+    def quantized(self, as_: Optional[str] = None, config: Any = None) -> Optional[Dict[str, Any]]:
+        """The quantized weights, or None if there are none. AS_, CONFIG and errors are those of dequantize().
+
+        "format"   "fp8", "gptq" ...: one of the words of AS_
+        "weights"  a list of dicts: "name", which the plain weight has; "scheme", such as "FP8 (e4m3), blocks of 128 x 128";
+                   "shape", a tuple, of the plain weight; "nbytes" of the "parts" tensors that it consists of; "items", the
+                   name of the one that holds the numbers
+        "dropped"  the names of tensors that are of use only beside quantized weights: scales of activations
+        """
+        return self._model.quantized(as_, config_text(config))
 
     def compact(self) -> Checkpoint:
         """Without the bytes of storages that no tensor shows."""

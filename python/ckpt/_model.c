@@ -363,6 +363,8 @@ static PyMethodDef methods[] = {
 	{ "edit", ckpt_py_edit, METH_VARARGS,
 	  "edit(kind, texts, others, flags) -> (Model, report)\n\nSee _edit.c and _edits.py." },
 	{ "cast_losses", ckpt_py_cast_losses, METH_NOARGS, "cast_losses() -> dict\n\nOf the numbers that were read." },
+	{ "quantized", ckpt_py_quantized, METH_VARARGS,
+	  "quantized(as or None, config or None) -> dict or None\n\nNone: no weight is quantized." },
 	{ "add_file", ckpt_py_add_file, METH_O, "add_file(path) -> Model\n\nWith what is in another file." },
 	{ "diff", ckpt_py_diff, METH_VARARGS, "diff(other, flags, keep, drop, rtol, atol, order, threads, progress) -> dict" },
 	{ "stat", ckpt_py_stat, METH_VARARGS, "stat(patterns, bins, quantiles, depth, threads, progress) -> dict" },

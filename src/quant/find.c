@@ -630,7 +630,8 @@ void ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_we
 						.scheme = g->scheme,
 						.shape = g->shape,
 						.ndim = g->ndim,
-						.numel = ckpt_shape_count(g->shape, g->ndim) };
+						.numel = ckpt_shape_count(g->shape, g->ndim),
+						.items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS)->name };
 
 	for (int r = 0; r < CKPT_QUANT_ROLES; r++)
 		if (g->parts[r].entry) {
