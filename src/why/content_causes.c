@@ -148,7 +148,7 @@ bool ckpt_why_check_versions(struct ckpt_why *w, const struct ckpt_match *match)
 		ckpt_why_fact(w, "%" PRIu64 " tensors, one of them '%s'", count,
 			      ckpt_why_show(w, name));
 		ckpt_why_words(w, "load it with torch %s or later", dtypes[newest].since);
-		if (dtypes[newest].floating)
+		if (dtypes[newest].floating && !ckpt_why_may_have_scales(w))
 			ckpt_why_command(w, "ckpt cast float32 %s %s", ckpt_why_in(w),
 					 ckpt_why_out(w));
 		ckpt_why_end(w);

@@ -224,6 +224,7 @@ int ckpt_facts_read(struct ckpt_why *w, const char *path, struct ckpt_error *err
 
 void ckpt_facts_clear(struct ckpt_facts *f)
 {
+	ckpt_quant_close(f->quant);
 	ckpt_close(f->model);
 	*f = (struct ckpt_facts){ 0 };
 }

@@ -411,6 +411,31 @@ bool ckpt_why_adapter_given(struct ckpt_why *w)
 	return given;
 }
 
+/*
+ * Are the keys of one side alone mostly parts of quantized weights? Then no edit of names brings them
+ * together. If both sides have some, a prefix may.
+ */
+static const struct ckpt_names *find_quantized_side(const struct lists *l)
+{
+	const struct ckpt_names *sides[] = { &l->missing, &l->unexpected };
+	uint32_t counts[2] = { 0 };
+
+	for (int s = 0; s < 2; s++)
+		for (uint32_t i = 0; i < sides[s]->count; i++)
+			counts[s] += ckpt_why_is_quant_part(sides[s]->items[i]);
+	for (int s = 0; s < 2; s++)
+		if (counts[s] && !counts[!s] && counts[s] >= sides[s]->count - counts[s])
+			return sides[s];
+	return NULL;
+}
+
+static bool explain_by_quantization(struct ckpt_why *w, const struct lists *l)
+{
+	const struct ckpt_names *side = find_quantized_side(l);
+
+	return side && ckpt_why_explain_quant_names(w, side->items, side->count);
+}
+
 bool ckpt_why_explain_keys(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	struct lists l = { 0 };
@@ -424,7 +449,8 @@ bool ckpt_why_explain_keys(struct ckpt_why *w, const struct ckpt_match *match)
 		return ckpt_why_check_zero_part(w, match);
 	read_lists(w, &l);
 	dict = ckpt_why_dict_with(w, l.unexpected.items, l.unexpected.count, &hits);
-	if (l.missing.count && l.unexpected.count)
+	reported = explain_by_quantization(w, &l);
+	if (!reported && l.missing.count && l.unexpected.count)
 		reported = explain_by_renaming(w, &l, dict);
 	if (!reported && l.missing.count)
 		reported = explain_by_other_dict(w, &l, dict);

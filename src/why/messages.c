@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages that are recognized, in one table: of torch 0.4 to 2.14, pickle, transformers,
- * Lightning, safetensors and DeepSpeed.
+ * Lightning, safetensors, DeepSpeed, vLLM and bitsandbytes.
  *
  * Every message of the table that occurs in the error is explained, in the order of the table: put
  * particular ones first. A general one ("Weights only load failed") counts only where no other was
@@ -260,6 +260,28 @@ static const struct message messages[] = {
 	  .checks = { ckpt_why_explain_import } },
 	{ .pattern = "module '([^']+)' has no attribute '([^']+)'",
 	  .checks = { ckpt_why_explain_import } },
+	/* quantized weights: transformers, vLLM, bitsandbytes, and torch about numbers of 8 bits */
+	{ .pattern =
+		  "There is no module or parameter named ['\"]?([^'\"\\s]{1,300}?(?:scales?|scale_inv|scale_2|zero_point|weight_packed|"
+		  "weight_shape|g_idx|qweight|qzeros|absmax|quant_map|bitsandbytes__[nf]f?p?4|SCB|_blocks|_qdata))(?=['\"\\s])",
+	  .checks = { ckpt_why_explain_quant_part } },
+	{ .pattern =
+		  "(?<![^\\s|])([^\\s|]{0,300}(?:weight_scale(?:_inv|_2)?|_scale_inv|weight_packed|zero_point|qweight|qzeros|absmax|quant_map|"
+		  "bitsandbytes__..4|SCB|_proj_blocks|_proj_scales)) +\\| (?:UNEXPECTED|MISSING)\\b",
+	  .checks = { ckpt_why_explain_quant_part } },
+	{ .pattern = "Unknown quantization (?:type, got|method:) [`'\"]?([^\\s`'\"]{1,60}?)(?=[`'\".,]*(?:\\s|$))",
+	  .checks = { ckpt_why_explain_quant_method } },
+	{ .pattern =
+		  "quantization method \\S{1,60} is not supported for the current GPU|fp8e4nv (?:data type is )?not supported|"
+		  "FP8 quantized models is only supported on GPUs|A GPU or XPU is needed for FP8 quantization|"
+		  "does not support BitsAndBytes quantization",
+	  .checks = { ckpt_why_explain_quant_hardware } },
+	{ .pattern =
+		  "not implemented for 'Float8_|Promotion for Float8 Types is not supported|Undefined type Float8_|"
+		  "must have the same dtype, but got[^\\n]{1,40}Float8_",
+	  .checks = { ckpt_why_explain_float8 } },
+	{ .pattern = "object has no attribute '(quant_state|SCB)'|FP4 quantization state not initialized",
+	  .checks = { ckpt_why_explain_quant_state } },
 	/* when what was loaded is used */
 	{ .pattern =
 		  "'(?:int|float|NoneType|tuple)' object has no attribute '(?:startswith|endswith|split)'",
@@ -267,7 +289,7 @@ static const struct message messages[] = {
 	  .id = "not_a_dict",
 	  .text = "load_state_dict() was given a dict with keys that are no names: a part of the checkpoint that is no state dict",
 	  .mend = { "'ckpt info IN' shows what is in it" } },
-	{ .pattern = "'(?!int'|float'|NoneType'|tuple')([\\w.]+)' object has no attribute '(\\w+)'",
+	{ .pattern = "'(?!int'|float'|NoneType'|tuple')([\\w.]+)' object has no attribute '(?!quant_state'|SCB')(\\w+)'",
 	  .checks = { ckpt_why_explain_attribute },
 	  .id = "old_object",
 	  .text = "an object that was saved whole has not what its class has today: it was saved with another version of that "

@@ -226,6 +226,17 @@ static bool all_there(const struct ckpt_why *w, const struct mismatches *m,
 	return dict != NULL;
 }
 
+/* Are they of quantized weights, most of them? */
+static bool are_quantized(struct ckpt_why *w, const char *const *names, uint32_t count)
+{
+	enum { MOST_ASKED = 20 };
+	uint32_t asked = count < MOST_ASKED ? count : MOST_ASKED, yes = 0;
+
+	for (uint32_t i = 0; i < asked; i++)
+		yes += ckpt_why_is_quant_part(names[i]) || ckpt_why_has_quant_items(w, names[i]);
+	return yes > asked / 2;
+}
+
 static bool report_mismatches(struct ckpt_why *w, const struct mismatches *m)
 {
 	enum { MOST_DROPS = 12 };
@@ -233,9 +244,15 @@ static bool report_mismatches(struct ckpt_why *w, const struct mismatches *m)
 	const struct ckpt_why_dict *dict = NULL;
 	const char **names = calloc(m->count, sizeof(*names));
 	size_t hits;
+	bool quantized;
 
 	for (uint32_t i = 0; names && i < m->count; i++)
 		names[i] = m->items[i].name;
+	if (names && kind != EMPTY && are_quantized(w, names, m->count)) {
+		quantized = ckpt_why_explain_quant_shape(w, names, m->count);
+		free(names);
+		return quantized;
+	}
 	if (names)
 		dict = ckpt_why_dict_with(w, names, m->count, &hits);
 	free(names);

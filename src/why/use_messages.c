@@ -113,6 +113,8 @@ bool ckpt_why_explain_entry(struct ckpt_why *w, const struct ckpt_match *match)
 	const char *name = match->part[0];
 	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
 
+	if (ckpt_why_is_quant_part(name)) /* of vLLM: its model has no such part */
+		return ckpt_why_explain_quant_part(w, match);
 	if (w->facts.model && ckpt_mapping_find(w->facts.model, root_of(w), name))
 		return false; /* it is there: the message is about something else */
 	if (!strcmp(name, "pytorch-lightning_version"))

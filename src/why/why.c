@@ -13,10 +13,11 @@ static const uint64_t BUDGET_BASE = 128 << 20;
 /* Without a message: first what makes every load fail, then what some loads fail with. */
 static ckpt_why_check *const checks[] = {
 	ckpt_why_check_danger,	  ckpt_why_check_repacked, ckpt_why_check_file,
-	ckpt_why_check_directory, ckpt_why_check_zero_part, ckpt_why_check_program,  ckpt_why_check_objects,
+	ckpt_why_check_directory, ckpt_why_check_zero_part, ckpt_why_check_quantized_parts,
+	ckpt_why_check_program,	  ckpt_why_check_objects,
 	ckpt_why_check_devices,	  ckpt_why_check_adapter,  ckpt_why_check_wrapped,  ckpt_why_check_nested,
 	ckpt_why_check_module,	  ckpt_why_check_meta,	   ckpt_why_check_versions,
-	ckpt_why_check_bytes,	  ckpt_why_check_size,
+	ckpt_why_check_bytes,	  ckpt_why_check_quantized, ckpt_why_check_size,
 };
 
 static int check_request(const char *path, const struct ckpt_why_options *o, struct ckpt_error *err)

@@ -13,6 +13,7 @@
 #include "format/format.h"
 #include "model/model.h"
 
+#include <ckpt/quant.h>
 #include <ckpt/why.h>
 
 #include <string.h>
@@ -51,6 +52,11 @@ struct ckpt_facts {
 	const char *module_class;
 	const char *root_type; /* "dict", "OrderedDict", ... */
 	bool root_is_mapping;
+	/* of ckpt_quant_open(), once KNOWN: see quantized_causes.c */
+	struct ckpt_quant *quant;
+	struct ckpt_error quant_error;
+	int quant_status;
+	bool quant_known;
 };
 
 enum { CKPT_WHY_MOST_LINES = 24, CKPT_WHY_MOST_REPORTED = 96 };
@@ -235,6 +241,16 @@ ckpt_why_check ckpt_why_check_versions; /* older torch cannot read it */
 ckpt_why_check ckpt_why_check_meta;	/* tensors without data */
 ckpt_why_check ckpt_why_check_bytes; /* big-endian numbers, compressed storages, text of Python 2 */
 
+/* Quantized weights (quantized_causes.c): their parts do not fit; they do, and plain loaders take them for others. */
+ckpt_why_check ckpt_why_check_quantized_parts;
+ckpt_why_check ckpt_why_check_quantized;
+/* May its weights have scales, so that a plain cast would make other numbers of them? */
+bool ckpt_why_may_have_scales(struct ckpt_why *w);
+/* Does NAME end as nothing but a part of a quantized weight does: ".weight_scale_inv"? */
+bool ckpt_why_is_quant_part(const char *name);
+/* Is NAME in the file the tensor with the numbers of a quantized weight? */
+bool ckpt_why_has_quant_items(struct ckpt_why *w, const char *name);
+
 /* What makes the file much larger than the model in it (size_causes.c); no cause of a failed load. */
 ckpt_why_check ckpt_why_check_size;
 
@@ -260,5 +276,13 @@ ckpt_why_check ckpt_why_explain_dict_like;
 ckpt_why_check ckpt_why_explain_entry;
 ckpt_why_check ckpt_why_explain_optimizer;
 ckpt_why_check ckpt_why_explain_path;
+ckpt_why_check ckpt_why_explain_quant_part; /* quantized_causes.c */
+ckpt_why_check ckpt_why_explain_quant_method;
+ckpt_why_check ckpt_why_explain_quant_hardware;
+ckpt_why_check ckpt_why_explain_float8;
+ckpt_why_check ckpt_why_explain_quant_state;
+/* Of a message about names that one side has and the other has not; of one about other shapes. */
+bool ckpt_why_explain_quant_names(struct ckpt_why *w, const char *const *names, size_t count);
+bool ckpt_why_explain_quant_shape(struct ckpt_why *w, const char *const *names, size_t count);
 
 #endif

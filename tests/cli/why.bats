@@ -273,3 +273,36 @@ large: 7.3K of the 23K are the state of an optimizer, which only training needs
 	[[ $output = "cause: whoever loads it runs what it says"* ]]
 	[[ $output != *"in Python:"* && $output != *torch.load\(* ]]
 }
+
+@test "quantized weights: which tensor is a part of what, what is missing, and the line that mends it" {
+	python3 - <<-'END'
+	import json, os, struct
+	def save(folder, tensors, config):
+	    header, at = {}, 0
+	    for name, (dtype, shape, data) in tensors.items():
+	        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+	        at += len(data)
+	    text = json.dumps(header).encode()
+	    os.mkdir(folder)
+	    with open(folder + "/model.safetensors", "wb") as f:
+	        f.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
+	    if config:
+	        with open(folder + "/config.json", "w") as f:
+	            json.dump({"quantization_config": {"quant_method": "fp8", "weight_block_size": [2, 2]}}, f)
+	up, scale = ("F8_E4M3", [2, 2], bytes(4)), ("F32", [1, 1], struct.pack("<f", 2))
+	save("fp8", {"model.up.weight": up, "model.up.weight_scale_inv": scale}, True)
+	save("lost", {"model.up.weight": up}, True)
+	END
+	ckpt why fp8/model.safetensors --error "ValueError: There is no module or parameter named 'up.weight_scale_inv' in Net"; want 0
+	[ "${lines[0]}" = "cause: the program and the checkpoint do not agree which weights are quantized, or how: the one has parts of weights that the other has not" ]
+	[ "${lines[1]}" = "  found:     'up.weight_scale_inv' is in the file: the scales of 'up.weight'" ]
+	[ "${lines[2]}" = "  found:     1 weight is quantized, as fp8 has it: 'model.up.weight' is FP8 (e4m3), blocks of 2 x 2, in 2 tensors" ]
+	[ "${lines[3]}" = "  mend:      ckpt cast --dequantize bf16 fp8/model.safetensors fp8/model-mended.safetensors" ]
+	PATH=$(dirname "$CKPT"):$PATH bash -c "${lines[3]#*mend:}"
+	[ "$("$CKPT" ls fp8/model-mended.safetensors | grep -c bfloat16)" = 1 ]
+	ckpt why lost/model.safetensors --error "RuntimeError: \"mul_cuda\" not implemented for 'Float8_e4m3fn'"; want 0
+	[ "${lines[0]}" = "cause: the parts of a quantized weight do not fit together: one is missing, left over, or of another shape or dtype" ]
+	[ "${lines[1]}" = "  found:     'model.up.weight' has no scales beside it" ]
+	ckpt why fp8/model.safetensors; want 0
+	[[ $output = *"possible: its weights are quantized: a loader that does not know of it takes the numbers without their scales"* ]]
+}
