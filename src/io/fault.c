@@ -41,7 +41,7 @@ static void log_call(enum ckpt_io_op op, off_t off, const void *bytes, ssize_t l
 		the_log(log_ctx, op, (uint64_t)off, bytes, (size_t)len);
 }
 
-static bool hook_fails(enum ckpt_io_op op)
+bool ckpt_io_fails(enum ckpt_io_op op)
 {
 	int code = the_hook ? the_hook(the_ctx, op) : 0;
 
@@ -52,12 +52,12 @@ static bool hook_fails(enum ckpt_io_op op)
 
 ssize_t ckpt_io_pread(int fd, void *buf, size_t len, off_t off)
 {
-	return hook_fails(CKPT_IO_READ) ? -1 : pread(fd, buf, len, off);
+	return ckpt_io_fails(CKPT_IO_READ) ? -1 : pread(fd, buf, len, off);
 }
 
 ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off)
 {
-	ssize_t n = hook_fails(CKPT_IO_WRITE) ? -1 : pwrite(fd, buf, len, off);
+	ssize_t n = ckpt_io_fails(CKPT_IO_WRITE) ? -1 : pwrite(fd, buf, len, off);
 
 	log_call(CKPT_IO_WRITE, off, buf, n);
 	return n;
@@ -66,7 +66,7 @@ ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off)
 int ckpt_io_write_mapped(int fd, uint8_t *map, const void *bytes, size_t len, off_t off)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), first = (size_t)off / page * page;
-	int rc = hook_fails(CKPT_IO_WRITE) ? -1 : fallocate(fd, FALLOC_FL_KEEP_SIZE, off, (off_t)len);
+	int rc = ckpt_io_fails(CKPT_IO_WRITE) ? -1 : fallocate(fd, FALLOC_FL_KEEP_SIZE, off, (off_t)len);
 
 	if (rc < 0)
 		return rc;
@@ -78,17 +78,17 @@ int ckpt_io_write_mapped(int fd, uint8_t *map, const void *bytes, size_t len, of
 
 ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len)
 {
-	return hook_fails(CKPT_IO_COPY) ? -1 : copy_file_range(in, &in_off, out, &out_off, len, 0);
+	return ckpt_io_fails(CKPT_IO_COPY) ? -1 : copy_file_range(in, &in_off, out, &out_off, len, 0);
 }
 
 int ckpt_io_clone(int in, int out)
 {
-	return hook_fails(CKPT_IO_CLONE) ? -1 : ioctl(out, FICLONE, in);
+	return ckpt_io_fails(CKPT_IO_CLONE) ? -1 : ioctl(out, FICLONE, in);
 }
 
 int ckpt_io_truncate(int fd, off_t size)
 {
-	int rc = hook_fails(CKPT_IO_TRUNCATE) ? -1 : ftruncate(fd, size);
+	int rc = ckpt_io_fails(CKPT_IO_TRUNCATE) ? -1 : ftruncate(fd, size);
 
 	log_call(CKPT_IO_TRUNCATE, size, NULL, rc);
 	return rc;
@@ -96,7 +96,7 @@ int ckpt_io_truncate(int fd, off_t size)
 
 int ckpt_io_punch(int fd, off_t off, off_t len)
 {
-	int rc = hook_fails(CKPT_IO_PUNCH) ? -1 : fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, len);
+	int rc = ckpt_io_fails(CKPT_IO_PUNCH) ? -1 : fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, len);
 
 	log_call(CKPT_IO_PUNCH, off, NULL, rc == 0 ? (ssize_t)len : -1);
 	return rc;
@@ -104,7 +104,7 @@ int ckpt_io_punch(int fd, off_t off, off_t len)
 
 int ckpt_io_sync(int fd)
 {
-	int rc = hook_fails(CKPT_IO_SYNC) ? -1 : fsync(fd);
+	int rc = ckpt_io_fails(CKPT_IO_SYNC) ? -1 : fsync(fd);
 
 	log_call(CKPT_IO_SYNC, 0, NULL, rc);
 	return rc;
@@ -112,19 +112,19 @@ int ckpt_io_sync(int fd)
 
 int ckpt_io_sync_dir(int fd)
 {
-	return hook_fails(CKPT_IO_SYNC_DIR) ? -1 : fsync(fd);
+	return ckpt_io_fails(CKPT_IO_SYNC_DIR) ? -1 : fsync(fd);
 }
 
 int ckpt_io_linkat(int old_dir, const char *old_path, int new_dir, const char *new_path, int flags)
 {
-	return hook_fails(CKPT_IO_LINK) ? -1 : linkat(old_dir, old_path, new_dir, new_path, flags);
+	return ckpt_io_fails(CKPT_IO_LINK) ? -1 : linkat(old_dir, old_path, new_dir, new_path, flags);
 }
 
 int ckpt_io_rename(const char *from, const char *to, bool replace)
 {
 	int rc;
 
-	if (hook_fails(CKPT_IO_RENAME))
+	if (ckpt_io_fails(CKPT_IO_RENAME))
 		return -1;
 	if (replace)
 		return rename(from, to);
@@ -140,7 +140,7 @@ int ckpt_io_rename(const char *from, const char *to, bool replace)
 
 int ckpt_io_exchange(const char *a, const char *b)
 {
-	return hook_fails(CKPT_IO_RENAME) ? -1
+	return ckpt_io_fails(CKPT_IO_RENAME) ? -1
 					  : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
 }
 
@@ -148,7 +148,7 @@ int ckpt_io_thread(pthread_t *thread, void *(*run)(void *), void *arg)
 {
 	pthread_attr_t attr;
 	sigset_t all, before;
-	int code = hook_fails(CKPT_IO_THREAD) ? errno : pthread_attr_init(&attr);
+	int code = ckpt_io_fails(CKPT_IO_THREAD) ? errno : pthread_attr_init(&attr);
 
 	if (code)
 		return code;

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 /*
- * The system calls that touch files or start a thread, behind one hook, so that tests can make
+ * The system calls that touch files, use the network or start a thread, behind one hook, so that tests can make
  * any of them fail or end the process there. Without a hook they are the plain calls.
  */
 enum ckpt_io_op {
@@ -24,6 +24,14 @@ enum ckpt_io_op {
 	CKPT_IO_SYNC_DIR,
 	CKPT_IO_THREAD,
 	CKPT_IO_PUNCH,
+	CKPT_IO_SOCKET,
+	CKPT_IO_BIND,
+	CKPT_IO_LISTEN,
+	CKPT_IO_ACCEPT,
+	CKPT_IO_CONNECT,
+	CKPT_IO_SEND,
+	CKPT_IO_RECV,
+	CKPT_IO_POLL,
 };
 
 /*
@@ -32,6 +40,8 @@ enum ckpt_io_op {
  */
 typedef int ckpt_io_hook(void *ctx, enum ckpt_io_op op);
 void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx);
+/* For the calls in network.h: true if the hook wants OP to fail; errno is set. */
+bool ckpt_io_fails(enum ckpt_io_op op);
 
 /*
  * Called after every write (BYTES at OFF), hole (LEN bytes at OFF), truncation (to OFF bytes) and
