@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/meeting.h"
+#include "job/missing_list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
  * good enough, all of them by the clock of the file server.
  */
 
-enum { FRESH_S = 15, MOST_NAMED = 8 };
+enum { FRESH_S = 15 };
 
 struct census {
 	struct ckpt_meeting *m;
@@ -61,26 +62,6 @@ int ckpt_meeting_record_who_came(struct ckpt_meeting *m, struct ckpt_error *err)
 	return count_ranks(&c, err);
 }
 
-/* "ranks 5, 9 of 64"; how many they are. */
-static uint32_t list_missing(const bool *there, uint32_t size, char *text, size_t room)
-{
-	uint32_t missing = 0, named = 0;
-	size_t len;
-
-	for (uint32_t i = 0; i < size; i++)
-		missing += !there[i];
-	len = (size_t)snprintf(text, room, "rank%s ", missing == 1 ? "" : "s");
-	for (uint32_t i = 0; i < size && named < MOST_NAMED; i++)
-		if (!there[i])
-			len += (size_t)snprintf(text + len, room - len, "%s%" PRIu32,
-						named++ ? ", " : "", i);
-	if (missing > named)
-		len += (size_t)snprintf(text + len, room - len, " and %" PRIu32 " more",
-					missing - named);
-	snprintf(text + len, room - len, " of %" PRIu32, size);
-	return missing;
-}
-
 /* The first rank that rank 0 has met and that has left since. */
 static bool describe_who_left(const struct ckpt_meeting *m, char *text, size_t size)
 {
@@ -112,7 +93,7 @@ static int fail_missing(const struct ckpt_meeting *m, struct ckpt_error *err)
 	char ranks[160], left[120] = "";
 	bool has_left = describe_who_left(m, left, sizeof(left));
 
-	if (list_missing(m->came, m->me.size, ranks, sizeof(ranks)))
+	if (ckpt_missing_list(m->came, m->me.size, ranks, sizeof(ranks)))
 		return ckpt_fail(
 			err, CKPT_E_PEER,
 			"waiting for %s in '%.200s': start them, or give all ranks the same "

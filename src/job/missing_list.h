@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_JOB_MISSING_LIST_H
+#define CKPT_JOB_MISSING_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* TEXT becomes "ranks 5, 9 and 3 more of 64": those that are not THERE. Returns how many they are. */
+uint32_t ckpt_missing_list(const bool *there, uint32_t size, char *text, size_t room);
+
+#endif
