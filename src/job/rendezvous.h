@@ -2,6 +2,7 @@
 #ifndef CKPT_JOB_RENDEZVOUS_H
 #define CKPT_JOB_RENDEZVOUS_H
 
+#include "job/tcp_wire.h"
 #include "job/world.h"
 
 #include <stddef.h>
@@ -23,7 +24,7 @@ enum { CKPT_MOST_HELLO = 4096 }; /* bytes; of an answer as well */
  * 0, in the order of ranks, and is not touched on other ranks.
  */
 struct ckpt_rendezvous_ops {
-	const char *name; /* "file", "pmix" */
+	const char *name; /* "file", "tcp", "pmix" */
 	int (*gather)(struct ckpt_rendezvous *r, const void *hello, size_t len, void *all,
 		      uint64_t deadline, struct ckpt_error *err);
 
@@ -56,6 +57,18 @@ struct ckpt_rendezvous {
  */
 int ckpt_rendezvous_open_file(const char *folder, const struct ckpt_world *world,
 			      struct ckpt_rendezvous **out, struct ckpt_error *err);
+
+/*
+ * Over TCP: rank 0 listens at ADDRESS, which is its host's, and the others connect to it. SECRET is
+ * that of a token which all ranks know (token.h); who does not know it takes no part, and neither
+ * delays nor ends the meeting. WORLD needs no key, but ranks of different keys do not meet. Ranks
+ * that are twice, or disagree on their number, are told as above.
+ * CKPT_E_LIMIT: rank 0 may not open that many connections.
+ */
+struct ckpt_tcp_address;
+int ckpt_rendezvous_open_tcp(const struct ckpt_tcp_address *address,
+			     const uint8_t secret[CKPT_WIRE_KEY], const struct ckpt_world *world,
+			     struct ckpt_rendezvous **out, struct ckpt_error *err);
 
 /* By PMIx, if the launcher serves it: srun --mpi=pmix, mpirun of Open MPI, prterun. */
 int ckpt_rendezvous_open_pmix(const struct ckpt_world *world, struct ckpt_rendezvous **out,

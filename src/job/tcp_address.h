@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_JOB_TCP_ADDRESS_H
+#define CKPT_JOB_TCP_ADDRESS_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* Where rank 0 listens: a name or an address, and a port. */
+struct ckpt_tcp_address {
+	char host[256]; /* without the brackets of IPv6 */
+	char text[272]; /* as it was given, with the brackets and the port */
+	uint16_t port;
+};
+
+/* "HOST:PORT", "[ADDRESS]:PORT". CKPT_E_ARG: it is none. */
+int ckpt_tcp_address_read(const char *text, struct ckpt_tcp_address *out, struct ckpt_error *err);
+
+enum { CKPT_TCP_MOST_ADDRESSES = 8, CKPT_TCP_ADDRESS_TEXT = 80 };
+
+struct ckpt_tcp_resolved {
+	unsigned count;
+	struct {
+		struct sockaddr_storage address;
+		socklen_t len;
+	} list[CKPT_TCP_MOST_ADDRESSES];
+};
+
+/*
+ * What HOST is now. 1: *OUT is filled; 0: the name is not known, and WHY says so, maybe it is later;
+ * CKPT_E_PEER: the DEADLINE is over, as a server for names may be silent; CKPT_E_CANCELLED.
+ */
+int ckpt_tcp_address_resolve(const struct ckpt_tcp_address *address, uint64_t deadline,
+			     const volatile int *cancel, struct ckpt_tcp_resolved *out,
+			     char why[200], struct ckpt_error *err);
+
+/* "10.0.0.7:29400", "[fe80::1]:29400". Returns OUT. */
+char *ckpt_tcp_address_print(const struct sockaddr_storage *address,
+			     char out[CKPT_TCP_ADDRESS_TEXT]);
+bool ckpt_tcp_address_is_loopback(const struct sockaddr_storage *address);
+
+#endif
