@@ -20,6 +20,13 @@ int ckpt_io_socket(int family)
 	return fd;
 }
 
+void ckpt_io_set_no_keepalive(int fd)
+{
+	const int off = 0;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &off, sizeof(off));
+}
+
 int ckpt_io_listen(int fd, const struct sockaddr *address, socklen_t len)
 {
 	const int on = 1;

@@ -12,6 +12,8 @@
  * is an error and no signal. LISTEN: with SO_REUSEADDR, and for IPv6 not for IPv4 as well.
  */
 int ckpt_io_socket(int family);
+/* Who waits has a deadline of its own: a host that is cut off for a while is no reason to end. */
+void ckpt_io_set_no_keepalive(int fd);
 int ckpt_io_listen(int fd, const struct sockaddr *address, socklen_t len);
 int ckpt_io_accept(int fd, struct sockaddr_storage *from);
 int ckpt_io_connect(int fd, const struct sockaddr *address, socklen_t len);

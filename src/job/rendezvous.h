@@ -70,6 +70,10 @@ int ckpt_rendezvous_open_tcp(const struct ckpt_tcp_address *address,
 			     const uint8_t secret[CKPT_WIRE_KEY], const struct ckpt_world *world,
 			     struct ckpt_rendezvous **out, struct ckpt_error *err);
 
+/* On rank 0 of a meeting over TCP: at which addresses the others reached it. False: it is none. */
+struct ckpt_tcp_resolved;
+bool ckpt_rendezvous_find_tcp(const struct ckpt_rendezvous *r, struct ckpt_tcp_resolved *out);
+
 /* By PMIx, if the launcher serves it: srun --mpi=pmix, mpirun of Open MPI, prterun. */
 int ckpt_rendezvous_open_pmix(const struct ckpt_world *world, struct ckpt_rendezvous **out,
 			      struct ckpt_error *err);

@@ -15,10 +15,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,23 +26,6 @@
 static_assert((int)CKPT_MOST_HELLO <= (int)CKPT_WIRE_MOST_BYTES, "a hello fits into a frame");
 
 enum { LOOK_S = 1, BEAT_S = 5, SILENT_S = 8, MOST_NAMED = 4, OTHER_FILES = 64, LEAST_UNPROVEN = 16 };
-
-int ckpt_tcp_draw(void *bytes, size_t len, struct ckpt_error *err)
-{
-	uint8_t *p = bytes;
-
-	while (len > 0) {
-		ssize_t n = getrandom(p, len, 0);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return ckpt_fail_errno(err, "cannot get random numbers");
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
 
 int ckpt_tcp_fail_cancelled(struct ckpt_error *err)
 {
@@ -220,15 +203,15 @@ static int make_room(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 	uint64_t needed = (uint64_t)m->me.size + OTHER_FILES + LEAST_UNPROVEN;
 	size_t most = (size_t)m->me.size + CKPT_TCP_MOST_UNPROVEN + CKPT_TCP_MOST_ADDRESSES;
 
-	m->most_unproven = CKPT_TCP_MOST_UNPROVEN;
+	m->door.most_unproven = CKPT_TCP_MOST_UNPROVEN;
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
 		if (limit.rlim_cur < needed)
 			return ckpt_fail(err, CKPT_E_LIMIT,
 					 "rank 0 has a connection to each of %" PRIu32
 					 " ranks, and may open %" PRIu64 " files: raise that to %" PRIu64 " (ulimit -n)",
 					 m->me.size, (uint64_t)limit.rlim_cur, needed);
-		if (limit.rlim_cur - needed + LEAST_UNPROVEN < m->most_unproven)
-			m->most_unproven = (unsigned)(limit.rlim_cur - needed) + LEAST_UNPROVEN;
+		if (limit.rlim_cur - needed + LEAST_UNPROVEN < m->door.most_unproven)
+			m->door.most_unproven = (unsigned)(limit.rlim_cur - needed) + LEAST_UNPROVEN;
 	}
 	m->seats = calloc(m->me.size, sizeof(*m->seats));
 	m->there = calloc(m->me.size, sizeof(*m->there));
@@ -251,6 +234,10 @@ int ckpt_rendezvous_open_tcp(const struct ckpt_tcp_address *address,
 	m->base = (struct ckpt_rendezvous){ &ops, *world, NULL };
 	m->address = *address;
 	memcpy(m->secret, secret, sizeof(m->secret));
+	m->door.secret = m->secret;
+	m->door.me = &m->me;
+	m->door.admit = ckpt_tcp_host_admit;
+	m->door.ctx = m;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&m->lock, NULL);
@@ -264,4 +251,21 @@ int ckpt_rendezvous_open_tcp(const struct ckpt_tcp_address *address,
 	else
 		*out = &m->base;
 	return rc;
+}
+
+bool ckpt_rendezvous_find_tcp(const struct ckpt_rendezvous *r, struct ckpt_tcp_resolved *out)
+{
+	const struct ckpt_tcp_meeting *m = (const struct ckpt_tcp_meeting *)r;
+
+	if (r->ops->gather != gather || m->me.rank != 0 || m->door.listener_count == 0 ||
+	    ckpt_tcp_address_is_any(&m->door.bound[0]))
+		return false;
+	out->count = m->door.listener_count;
+	for (unsigned i = 0; i < m->door.listener_count; i++) {
+		out->list[i].address = m->door.bound[i];
+		ckpt_tcp_address_set_port(&out->list[i].address, 0);
+		out->list[i].len = out->list[i].address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+									       : sizeof(struct sockaddr_in);
+	}
+	return true;
 }

@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "io/fault.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -207,4 +209,124 @@ bool ckpt_tcp_address_is_loopback(const struct sockaddr_storage *address)
 		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
 	return address->ss_family == AF_INET6 &&
 	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+bool ckpt_tcp_address_is_any(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)address)->sin_addr.s_addr == htonl(INADDR_ANY);
+	return address->ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+void ckpt_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+/* ---- told to others: 4 or 6, the address, the port ---- */
+
+void ckpt_tcp_spot_write(const struct sockaddr_storage *address, uint8_t out[CKPT_TCP_SPOT])
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+	uint16_t port = 0;
+
+	memset(out, 0, CKPT_TCP_SPOT);
+	if (address->ss_family == AF_INET) {
+		out[0] = 4;
+		memcpy(out + 1, &v4->sin_addr, 4);
+		port = ntohs(v4->sin_port);
+	} else if (address->ss_family == AF_INET6) {
+		out[0] = 6;
+		memcpy(out + 1, &v6->sin6_addr, 16);
+		port = ntohs(v6->sin6_port);
+	}
+	out[17] = (uint8_t)port;
+	out[18] = (uint8_t)(port >> 8);
+}
+
+bool ckpt_tcp_spot_read(const uint8_t in[CKPT_TCP_SPOT], struct sockaddr_storage *out, socklen_t *len)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+	uint16_t port = (uint16_t)(in[17] | in[18] << 8);
+
+	memset(out, 0, sizeof(*out));
+	if (in[0] == 4) {
+		out->ss_family = AF_INET;
+		memcpy(&v4->sin_addr, in + 1, 4);
+		*len = sizeof(*v4);
+	} else if (in[0] == 6) {
+		out->ss_family = AF_INET6;
+		memcpy(&v6->sin6_addr, in + 1, 16);
+		*len = sizeof(*v6);
+	} else {
+		return false;
+	}
+	ckpt_tcp_address_set_port(out, port);
+	return port != 0;
+}
+
+/* ---- of this host ---- */
+
+static bool is_usable(const struct ifaddrs *i)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)i->ifa_addr;
+
+	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
+		return false;
+	return i->ifa_addr->sa_family == AF_INET ||
+	       (i->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr));
+}
+
+static void add_own(const struct ifaddrs *list, const char *name, int family, bool loopback,
+		    struct ckpt_tcp_resolved *out)
+{
+	size_t len = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+
+	for (const struct ifaddrs *i = list; i && out->count < CKPT_TCP_MOST_ADDRESSES; i = i->ifa_next) {
+		if (!is_usable(i) || i->ifa_addr->sa_family != family ||
+		    (name ? strcmp(i->ifa_name, name) != 0 : !(i->ifa_flags & IFF_LOOPBACK) != !loopback))
+			continue;
+		memset(&out->list[out->count].address, 0, sizeof(out->list[0].address));
+		memcpy(&out->list[out->count].address, i->ifa_addr, len);
+		out->list[out->count++].len = (socklen_t)len;
+	}
+}
+
+static int fail_interface(const struct ifaddrs *list, const char *name, struct ckpt_error *err)
+{
+	char text[300] = "";
+
+	for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+		size_t len = strlen(text);
+
+		if (is_usable(i) && !strstr(text, i->ifa_name))
+			snprintf(text + len, sizeof(text) - len, "%s%s", len ? ", " : "", i->ifa_name);
+	}
+	return ckpt_fail(err, CKPT_E_ARG, "this host has no interface '%.40s' with an address, it has: %s", name,
+			 text);
+}
+
+int ckpt_tcp_find_own(const char *name, struct ckpt_tcp_resolved *out, struct ckpt_error *err)
+{
+	struct ifaddrs *list = NULL;
+	int rc = 0;
+
+	out->count = 0;
+	if (getifaddrs(&list) < 0)
+		return ckpt_fail_errno(err, "cannot list the interfaces of this host");
+	for (int loopback = 0; loopback < 2 && out->count == 0; loopback++) {
+		add_own(list, name, AF_INET, loopback, out);
+		add_own(list, name, AF_INET6, loopback, out);
+	}
+	if (out->count == 0)
+		rc = name ? fail_interface(list, name, err)
+			  : ckpt_fail(err, CKPT_E_UNSUPPORTED, "this host has no address");
+	freeifaddrs(list);
+	return rc;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -39,6 +40,23 @@ int ckpt_tcp_address_resolve(const struct ckpt_tcp_address *address, uint64_t de
 /* "10.0.0.7:29400", "[fe80::1]:29400". Returns OUT. */
 char *ckpt_tcp_address_print(const struct sockaddr_storage *address,
 			     char out[CKPT_TCP_ADDRESS_TEXT]);
+/*
+ * An address and port as bytes, to tell them to others. False: it is none. What lies on a link only
+ * (fe80::) means nothing on another host, and is not told.
+ */
+enum { CKPT_TCP_SPOT = 19 };
+void ckpt_tcp_spot_write(const struct sockaddr_storage *address, uint8_t out[CKPT_TCP_SPOT]);
+bool ckpt_tcp_spot_read(const uint8_t in[CKPT_TCP_SPOT], struct sockaddr_storage *out, socklen_t *len);
+
+/*
+ * The addresses of this host's interfaces, or of the one with NAME, for others to connect to, with
+ * port 0. Without NAME those of the loopback only if there are no others. CKPT_E_ARG: NAME has none.
+ */
+int ckpt_tcp_find_own(const char *name, struct ckpt_tcp_resolved *out, struct ckpt_error *err);
+
+/* 0.0.0.0, [::] */
+bool ckpt_tcp_address_is_any(const struct sockaddr_storage *address);
+void ckpt_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port);
 bool ckpt_tcp_address_is_loopback(const struct sockaddr_storage *address);
 
 #endif

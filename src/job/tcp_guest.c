@@ -14,6 +14,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "io/network.h"
+#include "job/tcp_call.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -116,85 +117,60 @@ static int connect_to(struct ckpt_tcp_meeting *m, const struct sockaddr_storage 
 	return 1;
 }
 
-static int send_join(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
+/* Why it cannot be, in words. */
+static int fail_call(struct ckpt_tcp_meeting *m, enum ckpt_tcp_call how,
+		     const struct ckpt_wire_challenge *challenge, struct ckpt_error *err)
 {
-	struct ckpt_wire_join join = m->me;
-	int rc = ckpt_tcp_draw(join.nonce, sizeof(join.nonce), err);
-
-	if (rc < 0)
-		return rc;
-	ckpt_wire_write_join(&join, m->link->session.join);
-	ckpt_tcp_link_put(m->link, m->link->session.join, CKPT_WIRE_JOIN);
-	return 0;
-}
-
-static int fail_stranger(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
-{
+	const struct ckpt_tcp_link *l = m->link;
 	char text[CKPT_TCP_ADDRESS_TEXT];
 
-	return ckpt_fail(err, CKPT_E_PEER,
-			 "what listens at %s is not rank 0 of ckpt broadcast: give all ranks a --rdzv "
-			 "with a port that nothing else has",
-			 ckpt_tcp_address_print(&m->link->peer, text));
-}
-
-static int answer_challenge(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
-{
-	struct ckpt_tcp_link *l = m->link;
-	struct ckpt_wire_challenge challenge;
-	uint8_t proof[CKPT_WIRE_PROOF];
-
-	memcpy(l->session.challenge, l->in, CKPT_WIRE_CHALLENGE);
-	if (!ckpt_wire_read_challenge(l->in, &challenge))
-		return fail_stranger(m, err);
-	if (challenge.version != CKPT_WIRE_VERSION)
+	if (how == CKPT_TCP_CALL_STRANGER)
+		return ckpt_fail(err, CKPT_E_PEER,
+				 "what listens at %s is not rank 0 of ckpt broadcast: give all ranks a "
+				 "--rdzv with a port that nothing else has",
+				 ckpt_tcp_address_print(&l->peer, text));
+	if (how == CKPT_TCP_CALL_OTHER_VERSION)
 		return ckpt_fail(err, CKPT_E_PEER,
 				 "rank 0 at '%s' is of another version of ckpt (%" PRIu32
 				 " of how ranks meet, this is %d): start the same on all nodes",
-				 m->address.text, challenge.version, CKPT_WIRE_VERSION);
-	memcpy(l->host0, challenge.host, sizeof(l->host0));
-	l->pid0 = challenge.pid;
-	ckpt_wire_make_proof(&l->session, m->secret, proof);
-	ckpt_tcp_link_put(l, proof, sizeof(proof));
-	ckpt_tcp_link_set_stage(l, CKPT_TCP_VERDICT);
-	return 0;
-}
-
-static int read_verdict(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
-{
-	struct ckpt_tcp_link *l = m->link;
-	int verdict = ckpt_wire_read_verdict(&l->session, m->secret, l->in);
-
-	if (verdict == CKPT_WIRE_WRONG_TOKEN)
+				 m->address.text, challenge->version, CKPT_WIRE_VERSION);
+	if (how == CKPT_TCP_CALL_WRONG_TOKEN)
 		return ckpt_fail(err, CKPT_E_PEER,
 				 "rank 0 (%s, pid %" PRIu32 ") at '%s' has another token: give all ranks "
 				 "the same CKPT_TOKEN or --token-file",
 				 l->host0, l->pid0, m->address.text);
-	if (verdict != CKPT_WIRE_WELCOME)
-		return ckpt_fail(err, CKPT_E_PEER,
-				 "what listens at '%s' says that it is rank 0 (%s), but does not know the "
-				 "token",
-				 m->address.text, l->host0);
-	ckpt_tcp_link_set_stage(l, CKPT_TCP_FRAMES);
-	return 0;
+	return ckpt_fail(err, CKPT_E_PEER,
+			 "what listens at '%s' says that it is rank 0 (%s), but does not know the token",
+			 m->address.text, l->host0);
 }
 
 /* 1: rank 0 has welcomed this rank; 0: try again. */
 static int exchange_proofs(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt_error *err)
 {
 	uint64_t until = earlier(deadline, ckpt_now_nsec() + 2 * ckpt_tcp_proof_nsec);
-	int rc = send_join(m, err);
+	enum ckpt_tcp_call how = CKPT_TCP_CALL_GOES_ON;
+	struct ckpt_wire_challenge challenge = { 0 };
+	struct ckpt_error why = CKPT_ERROR_INIT;
+	int rc = ckpt_tcp_call_begin(m->link, &m->me, err);
 
-	while (rc == 0 && m->link->stage != CKPT_TCP_FRAMES) {
+	while (rc == 0 && how == CKPT_TCP_CALL_GOES_ON) {
 		rc = wait_message(m, until, err);
 		if (rc == 0 || rc == ENDED) {
 			snprintf(m->why, sizeof(m->why), rc == 0 ? "it does not answer this rank" : "it ended the connection");
 			return 0;
 		}
-		if (rc > 0)
-			rc = m->link->stage == CKPT_TCP_CHALLENGE ? answer_challenge(m, err)
-								  : read_verdict(m, err);
+		if (rc < 0)
+			break;
+		how = ckpt_tcp_call_go_on(m->link, m->secret, &challenge);
+		rc = how > CKPT_TCP_CALL_PROVEN ? fail_call(m, how, &challenge, &why) : 0;
 	}
+	if (rc < 0 && how > CKPT_TCP_CALL_PROVEN && m->is_fixed) {
+		/* an address of rank 0's host may be that of another host here */
+		ckpt_error_text(&why, m->why, sizeof(m->why));
+		return 0;
+	}
+	if (rc < 0 && how > CKPT_TCP_CALL_PROVEN && err)
+		*err = why;
 	return rc < 0 ? rc : 1;
 }
 
@@ -223,7 +199,7 @@ static int look_up(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt_er
 {
 	int rc;
 
-	if (m->found.count && ckpt_now_nsec() - m->found_at < LOOK_UP_NSEC)
+	if (m->is_fixed || (m->found.count && ckpt_now_nsec() - m->found_at < LOOK_UP_NSEC))
 		return 1;
 	rc = ckpt_tcp_address_resolve(&m->address, deadline, m->base.cancel, &m->found, m->why, err);
 	if (rc <= 0)
@@ -238,17 +214,17 @@ static int fail_late(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 
 	if (m->waiting[0])
 		return ckpt_fail(err, CKPT_E_PEER,
-				 "waiting for %s at '%s': start them, or give all ranks the same --rdzv "
-				 "and token%s%s",
-				 m->waiting, m->address.text, why[0] ? "; " : "", why);
+				 "waiting for %s at '%s': %s%s%s", m->waiting, m->address.text,
+				 m->remedy ? m->remedy : CKPT_TCP_REMEDY, why[0] ? "; " : "", why);
 	if (m->link)
 		return ckpt_fail(err, CKPT_E_PEER,
 				 "rank 0 (%s, pid %" PRIu32 ") is at '%s', but did not answer",
 				 m->link->host0, m->link->pid0, m->address.text);
 	return ckpt_fail(err, CKPT_E_PEER,
-			 "waiting for rank 0 of %" PRIu32 " at '%s': start it, or give all ranks the same "
-			 "--rdzv%s%s",
-			 m->base.world.size, m->address.text, why[0] ? "; " : "", why);
+			 "waiting for rank 0 of %" PRIu32 " at '%s': %s%s%s", m->base.world.size,
+			 m->address.text,
+			 m->remedy ? m->remedy : "start it, or give all ranks the same --rdzv",
+			 why[0] ? "; " : "", why);
 }
 
 static int pause_for(struct ckpt_tcp_meeting *m, uint64_t nsec, uint64_t deadline,
@@ -290,24 +266,37 @@ int ckpt_tcp_guest_join(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ck
 
 /* ---- gather and share ---- */
 
+static void say_hello(struct ckpt_tcp_meeting *m)
+{
+	m->why[0] = '\0';
+	ckpt_tcp_link_put_frame(m->link, CKPT_WIRE_HELLO, m->hello, m->hello_len);
+	ckpt_tcp_link_flush(m->link); /* the rest goes when the answer is waited for */
+}
+
 static int join_with_hello(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt_error *err)
 {
 	int rc = ckpt_tcp_guest_join(m, deadline, err);
 
-	if (rc < 0)
-		return rc;
-	m->why[0] = '\0';
-	ckpt_tcp_link_put_frame(m->link, CKPT_WIRE_HELLO, m->hello, m->hello_len);
-	ckpt_tcp_link_flush(m->link); /* the rest goes when the answer is waited for */
-	return 0;
+	if (rc == 0)
+		say_hello(m);
+	return rc;
+}
+
+void ckpt_tcp_guest_say(struct ckpt_tcp_meeting *m, const void *hello, size_t len)
+{
+	memcpy(m->hello, hello, len);
+	m->hello_len = len;
+	say_hello(m);
 }
 
 int ckpt_tcp_guest_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t len,
 			  uint64_t deadline, struct ckpt_error *err)
 {
-	memcpy(m->hello, hello, len);
-	m->hello_len = len;
-	return join_with_hello(m, deadline, err);
+	int rc = ckpt_tcp_guest_join(m, deadline, err);
+
+	if (rc == 0)
+		ckpt_tcp_guest_say(m, hello, len);
+	return rc;
 }
 
 static void copy_text(char *out, size_t size, const uint8_t *bytes, size_t len)

@@ -3,9 +3,7 @@
  * Rank 0 of a meeting over TCP: one loop over everybody who is connected.
  *
  * What must stay true: who has not proven that it knows the token can neither end the meeting nor
- * delay it for long. Connections that are not proven are bounded in number and time; when there is no
- * room, the one that has done least makes room, and the system keeps the others waiting meanwhile.
- * Every wait ends at the deadline or when it is cancelled. If rank 0 fails, it says why to all who
+ * delay it for long (tcp_door.h). Every wait ends at the deadline or when it is cancelled. If rank 0 fails, it says why to all who
  * are proven, and for a moment to those who still come. A connection is closed in a turn, but only
  * freed at its end: the turn may still hold it.
  */
@@ -24,26 +22,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-	STEP_MSEC = 50,	   /* between looks at the caller's cancel flag */
-	MOST_ACCEPTED = 64 /* in one turn, for each address */
-};
+enum { STEP_MSEC = 50 /* between looks at the caller's cancel flag */ };
 
 /* ns: */
-static const uint64_t EVICTABLE = 200000000, /* it had time to say something */
-	NO_ROOM_PAUSE = 100000000, SAY_WAITING = 250000000, SETTLE = 1000000000, LAST_WORDS = 500000000,
+static const uint64_t NAME_PAUSE = 100000000, SAY_WAITING = 250000000, SETTLE = 1000000000, LAST_WORDS = 500000000,
 	COUNT_AHEAD = 15000000000, COME_AGAIN = 3000000000; /* who lost its connection before it took the answer */
 
-uint64_t ckpt_tcp_proof_nsec = 5000000000;
-
 /* ---- listening ---- */
-
-static void stop_listening(struct ckpt_tcp_meeting *m)
-{
-	for (unsigned i = 0; i < m->listener_count; i++)
-		close(m->listeners[i]);
-	m->listener_count = 0;
-}
 
 /* Whoever listens there: if it is another rank 0 of this job, it says so, and its ranks learn of it. */
 static int fail_taken(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt_error *err)
@@ -67,32 +52,6 @@ static int fail_taken(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt
 			 m->address.port, m->address.host);
 }
 
-/* 1: it listens; 0: the address is none of this host; *TAKEN: somebody else listens there. */
-static int listen_at(struct ckpt_tcp_meeting *m, const struct sockaddr_storage *address, socklen_t len,
-		     bool *taken, struct ckpt_error *err)
-{
-	int fd = ckpt_io_socket(address->ss_family), code;
-	char text[CKPT_TCP_ADDRESS_TEXT];
-
-	if (fd < 0 && errno == EAFNOSUPPORT)
-		return 0;
-	if (fd < 0)
-		return ckpt_fail_errno(err, "cannot make a socket");
-	if (ckpt_io_listen(fd, (const struct sockaddr *)address, len) == 0) {
-		if (m->listener_count == 0)
-			m->first_address = *address;
-		m->listeners[m->listener_count++] = fd;
-		return 1;
-	}
-	code = errno;
-	close(fd);
-	if (code == EADDRNOTAVAIL)
-		return 0;
-	*taken = code == EADDRINUSE;
-	errno = code;
-	return ckpt_fail_errno(err, "cannot listen at %s", ckpt_tcp_address_print(address, text));
-}
-
 /* A name that is not known yet may be known later, as that of a pod. */
 static int find_own_addresses(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt_error *err)
 {
@@ -105,7 +64,7 @@ static int find_own_addresses(struct ckpt_tcp_meeting *m, uint64_t deadline, str
 			return ckpt_tcp_fail_cancelled(err);
 		if (ckpt_now_nsec() > deadline)
 			return ckpt_fail(err, CKPT_E_PEER, "%s: --rdzv names the host of rank 0", m->why);
-		nanosleep(&(struct timespec){ 0, NO_ROOM_PAUSE }, NULL);
+		nanosleep(&(struct timespec){ 0, NAME_PAUSE }, NULL);
 	}
 }
 
@@ -116,130 +75,17 @@ static int start_listening(struct ckpt_tcp_meeting *m, uint64_t deadline, struct
 	bool taken = false;
 
 	for (unsigned i = 0; rc >= 0 && i < m->found.count; i++)
-		rc = listen_at(m, &m->found.list[i].address, m->found.list[i].len, &taken, err);
-	if (rc < 0 || m->listener_count == 0)
-		stop_listening(m);
+		rc = ckpt_tcp_door_listen(&m->door, &m->found.list[i].address, m->found.list[i].len, &taken, err);
+	if (rc < 0)
+		ckpt_tcp_door_shut(&m->door);
 	if (taken)
 		return fail_taken(m, deadline, err);
-	if (rc < 0 || m->listener_count)
+	if (rc < 0 || m->door.listener_count)
 		return rc < 0 ? rc : 0;
 	return ckpt_fail(err, CKPT_E_PEER,
 			 "rank 0 runs on %s, and '%s' (%s) is no address of that host: --rdzv names the host "
 			 "of rank 0",
 			 m->me.host, m->address.host, ckpt_tcp_address_print(&m->found.list[0].address, text));
-}
-
-/* ---- who is not proven ---- */
-
-/* How little it has done. */
-static int rate(const struct ckpt_tcp_link *l)
-{
-	if (l->stage != CKPT_TCP_JOIN)
-		return l->stage == CKPT_TCP_LEAVING;
-	return l->in_len ? 2 : 3;
-}
-
-/* Of those that had time, the one that has done least, and of these the oldest. */
-static struct ckpt_tcp_link **find_evictable(struct ckpt_tcp_meeting *m)
-{
-	uint64_t now = ckpt_now_nsec();
-	struct ckpt_tcp_link **found = NULL;
-
-	for (unsigned i = 0; i < m->unproven_count; i++) {
-		struct ckpt_tcp_link *l = m->unproven[i];
-
-		if (now - l->since < EVICTABLE)
-			continue;
-		if (!found || rate(l) > rate(*found) || (rate(l) == rate(*found) && l->since < (*found)->since))
-			found = &m->unproven[i];
-	}
-	return found;
-}
-
-static bool has_room(struct ckpt_tcp_meeting *m)
-{
-	return m->unproven_count < m->most_unproven || find_evictable(m);
-}
-
-static void take_in(struct ckpt_tcp_meeting *m, int fd, const struct sockaddr_storage *from)
-{
-	struct ckpt_tcp_link *l = ckpt_tcp_link_new(fd, CKPT_TCP_JOIN), **place;
-
-	if (!l)
-		return; /* it comes again */
-	l->peer = *from;
-	l->session.is_rank0 = true;
-	if (m->unproven_count < m->most_unproven) {
-		m->unproven[m->unproven_count++] = l;
-		return;
-	}
-	place = find_evictable(m);
-	ckpt_tcp_link_free(*place);
-	*place = l;
-}
-
-static void accept_some(struct ckpt_tcp_meeting *m, int listener)
-{
-	for (int i = 0; i < MOST_ACCEPTED && has_room(m); i++) {
-		struct sockaddr_storage from = { 0 };
-		int fd = ckpt_io_accept(listener, &from);
-
-		if (fd >= 0) {
-			take_in(m, fd, &from);
-			continue;
-		}
-		if (errno == EINTR || errno == ECONNABORTED)
-			continue;
-		if (errno != EAGAIN && errno != EWOULDBLOCK) /* no descriptors, or no memory: it may pass */
-			m->accepts_from = ckpt_now_nsec() + NO_ROOM_PAUSE;
-		return;
-	}
-}
-
-static void note_stranger(struct ckpt_tcp_meeting *m, const struct ckpt_tcp_link *l, const char *what)
-{
-	char text[CKPT_TCP_ADDRESS_TEXT];
-
-	ckpt_tcp_address_print(&l->peer, text);
-	if (strrchr(text, ':'))
-		*strrchr(text, ':') = '\0'; /* its port tells nothing */
-	if (l->join.version != CKPT_WIRE_VERSION)
-		snprintf(m->stranger, sizeof(m->stranger), "who came from %s has %s", text, what);
-	else
-		snprintf(m->stranger, sizeof(m->stranger), "who came from %s as rank %" PRIu32 " (%s, pid %" PRIu32 ") has %s",
-		 text, l->join.rank, l->join.host, l->join.pid, what);
-}
-
-/* Send what is to be sent, and read nothing more. */
-static void dismiss(struct ckpt_tcp_link *l)
-{
-	ckpt_tcp_link_set_stage(l, CKPT_TCP_LEAVING);
-}
-
-static void refuse_link(struct ckpt_tcp_link *l, const char *why)
-{
-	size_t len = strlen(why);
-
-	ckpt_tcp_link_put_frame(l, CKPT_WIRE_REFUSED, why, len < CKPT_WIRE_MOST_BYTES ? len : CKPT_WIRE_MOST_BYTES);
-}
-
-/* False: it is no rank, or we have no random numbers. */
-static bool challenge(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l)
-{
-	struct ckpt_wire_challenge c = { .version = CKPT_WIRE_VERSION, .pid = m->me.pid };
-
-	memcpy(c.host, m->me.host, sizeof(c.host));
-	memcpy(l->session.join, l->in, CKPT_WIRE_JOIN);
-	if (!ckpt_wire_read_join(l->in, &l->join) || ckpt_tcp_draw(c.nonce, sizeof(c.nonce), NULL) < 0)
-		return false;
-	ckpt_wire_write_challenge(&c, l->session.challenge);
-	ckpt_tcp_link_put(l, l->session.challenge, CKPT_WIRE_CHALLENGE);
-	ckpt_tcp_link_set_stage(l, CKPT_TCP_PROOF);
-	if (l->join.version != CKPT_WIRE_VERSION) {
-		note_stranger(m, l, "another version of ckpt");
-		dismiss(l);
-	}
-	return true;
 }
 
 /* ---- who is proven ---- */
@@ -307,9 +153,10 @@ static int read_seat(struct ckpt_tcp_meeting *m, struct ckpt_tcp_seat *seat, str
 	enum ckpt_wire_kind kind;
 	const uint8_t *bytes;
 	size_t len;
-	int rc;
+	int rc = 0;
 
-	while ((rc = ckpt_tcp_link_read(l)) > 0) {
+	/* what follows the last message of a meeting is for whoever uses the connection then */
+	while (!seat->has_taken && (rc = ckpt_tcp_link_read(l)) > 0) {
 		if (!ckpt_wire_read_frame(&l->session, l->in, l->in_len, &kind, &bytes, &len)) {
 			rc = -1;
 			break;
@@ -324,6 +171,12 @@ static int read_seat(struct ckpt_tcp_meeting *m, struct ckpt_tcp_seat *seat, str
 	return 0;
 }
 
+static void put_answer(struct ckpt_tcp_meeting *m, uint32_t rank)
+{
+	ckpt_tcp_link_put_frame(m->seats[rank].link, CKPT_WIRE_ANSWER,
+				(const uint8_t *)m->answer + (size_t)rank * m->answer_step, m->len);
+}
+
 /* L has a place of its own now, or is dismissed. */
 static int seat_link(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l, bool *is_seated, struct ckpt_error *err)
 {
@@ -336,9 +189,9 @@ static int seat_link(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l, bool *
 		rc = fail_twice(m, l, seat->host, seat->pid, err);
 		if (m->all)
 			return rc;
-		refuse_link(l, err->text);
+		ckpt_tcp_link_refuse(l, err->text);
 		*err = (struct ckpt_error)CKPT_ERROR_INIT;
-		dismiss(l);
+		ckpt_tcp_link_dismiss(l);
 		return 0;
 	}
 	if (rc < 0)
@@ -349,88 +202,54 @@ static int seat_link(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l, bool *
 	memcpy(seat->host, l->join.host, sizeof(seat->host));
 	*is_seated = true;
 	if (m->answer)
-		ckpt_tcp_link_put_frame(l, CKPT_WIRE_ANSWER, m->answer, m->len);
+		put_answer(m, l->join.rank);
 	return 0;
 }
 
 /* L knows the token. */
-static int admit(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l, bool *is_seated, struct ckpt_error *err)
+int ckpt_tcp_host_admit(void *ctx, struct ckpt_tcp_link *l, bool *is_seated, struct ckpt_error *err)
 {
+	struct ckpt_tcp_meeting *m = ctx;
 	int rc;
 
 	if (memcmp(l->join.key, m->me.key, sizeof(m->me.key)) != 0) {
-		note_stranger(m, l, "another --job-key");
+		ckpt_tcp_door_note_stranger(&m->door, l, "another --job-key");
 		ckpt_tcp_link_put_frame(l, CKPT_WIRE_LATER, NULL, 0);
-		dismiss(l);
+		ckpt_tcp_link_dismiss(l);
 		return 0;
 	}
 	if (m->refusal) {
-		refuse_link(l, m->refusal);
+		ckpt_tcp_link_refuse(l, m->refusal);
 		if (l->join.size == m->me.size && l->join.rank < m->me.size)
 			m->seats[l->join.rank].was_told = true;
-		dismiss(l);
+		ckpt_tcp_link_dismiss(l);
 		return 0;
 	}
 	rc = compare_with_us(m, l, err);
 	if (rc == 0)
 		return seat_link(m, l, is_seated, err);
 	if (!m->all) { /* the others have met */
-		refuse_link(l, err->text);
+		ckpt_tcp_link_refuse(l, err->text);
 		*err = (struct ckpt_error)CKPT_ERROR_INIT;
-		dismiss(l);
+		ckpt_tcp_link_dismiss(l);
 		return 0;
 	}
 	return rc;
 }
 
-static int check_proof(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l, bool *is_seated, struct ckpt_error *err)
-{
-	uint8_t wanted[CKPT_WIRE_PROOF], verdict[CKPT_WIRE_VERDICT];
-	bool is_right;
-
-	ckpt_wire_make_proof(&l->session, m->secret, wanted);
-	is_right = ckpt_wire_is_same(l->in, wanted, sizeof(wanted));
-	if (is_right)
-		ckpt_wire_make_welcome(&l->session, m->secret, verdict);
-	else
-		ckpt_wire_make_rejection(verdict);
-	ckpt_tcp_link_put(l, verdict, sizeof(verdict));
-	if (!is_right) {
-		note_stranger(m, l, "another token");
-		dismiss(l);
-		return 0;
-	}
-	ckpt_tcp_link_set_stage(l, CKPT_TCP_FRAMES);
-	return admit(m, l, is_seated, err);
-}
-
 /* ---- a turn ---- */
 
-static short events_of(const struct ckpt_tcp_link *l)
-{
-	return (short)(POLLIN | (ckpt_tcp_link_has_more(l) ? POLLOUT : 0));
-}
-
-/* Those that are to be read, and that wait to be sent to; *FIRST is the first that is connected. */
+/* Those that are to be read, and that wait to be sent to; *FIRST is the first rank. */
 static unsigned collect(struct ckpt_tcp_meeting *m, unsigned *first)
 {
-	unsigned count = 0;
-	bool accepts = ckpt_now_nsec() >= m->accepts_from && has_room(m);
+	unsigned count = *first = ckpt_tcp_door_collect(&m->door, m->fds);
 
-	for (unsigned i = 0; accepts && i < m->listener_count; i++)
-		m->fds[count++] = (struct pollfd){ .fd = m->listeners[i], .events = POLLIN };
-	*first = count;
-	for (unsigned i = 0; i < m->unproven_count; i++) {
-		struct ckpt_tcp_link *l = m->unproven[i];
-
-		m->fds[count++] = (struct pollfd){ .fd = l->fd,
-						   .events = events_of(l) };
-	}
 	for (uint32_t i = 1; i < m->me.size; i++) {
 		struct ckpt_tcp_link *l = m->seats[i].link;
 
 		if (l)
-			m->fds[count++] = (struct pollfd){ .fd = l->fd, .events = events_of(l) };
+			m->fds[count++] = (struct pollfd){ .fd = l->fd,
+							   .events = m->seats[i].has_taken ? 0 : ckpt_tcp_link_events(l) };
 	}
 	return count;
 }
@@ -440,64 +259,10 @@ static void note_ready(struct ckpt_tcp_meeting *m, unsigned first)
 {
 	const struct pollfd *next = m->fds + first;
 
-	for (unsigned i = 0; i < m->unproven_count; i++)
-		m->unproven[i]->is_ready = (next++)->revents & ~POLLOUT;
+	ckpt_tcp_door_note_ready(&m->door, m->fds);
 	for (uint32_t i = 1; i < m->me.size; i++)
 		if (m->seats[i].link)
 			m->seats[i].link->is_ready = (next++)->revents & ~POLLOUT;
-}
-
-/* What is there from somebody who is not proven. False: it is of no more use here. */
-static bool advance(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l, bool *is_seated, int *rc, struct ckpt_error *err)
-{
-	bool goes_on = true;
-
-	while (goes_on && l->is_ready && *rc == 0 && (l->stage == CKPT_TCP_JOIN || l->stage == CKPT_TCP_PROOF)) {
-		int got = ckpt_tcp_link_read(l);
-
-		if (got == 0)
-			break;
-		if (got < 0)
-			goes_on = false;
-		else if (l->stage == CKPT_TCP_JOIN)
-			goes_on = challenge(m, l);
-		else
-			*rc = check_proof(m, l, is_seated, err);
-	}
-	if (!ckpt_tcp_link_flush(l))
-		goes_on = false;
-	if (*is_seated)
-		return true; /* if it has ended, it is lost when its seat is read */
-	if (l->stage == CKPT_TCP_LEAVING && !ckpt_tcp_link_has_more(l)) {
-		/* who closes first what the other still writes to takes back what was said */
-		shutdown(l->fd, SHUT_WR);
-		goes_on &= !l->is_ready || ckpt_tcp_link_drain(l);
-	}
-	return goes_on && ckpt_now_nsec() - l->since < ckpt_tcp_proof_nsec;
-}
-
-static int serve_unproven(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
-{
-	unsigned kept = 0;
-	int rc = 0;
-
-	for (unsigned i = 0; i < m->unproven_count; i++) {
-		struct ckpt_tcp_link *l = m->unproven[i];
-		bool is_seated = false, stays = rc < 0 || advance(m, l, &is_seated, &rc, err);
-
-		if (is_seated)
-			continue;
-		if (rc < 0 && l->stage == CKPT_TCP_FRAMES)
-			stays = true; /* it is told why */
-		if (stays) {
-			m->unproven[kept++] = l;
-			continue;
-		}
-		ckpt_tcp_link_close(l, false);
-		ckpt_tcp_link_free(l);
-	}
-	m->unproven_count = kept;
-	return rc;
 }
 
 static int serve_seats(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
@@ -530,12 +295,11 @@ static int turn(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 	if (n < 0)
 		return 0;
 	note_ready(m, first);
-	rc = serve_unproven(m, err);
+	rc = ckpt_tcp_door_serve(&m->door, err);
 	if (rc == 0)
 		rc = serve_seats(m, err);
-	if (rc == 0 && ckpt_now_nsec() >= m->accepts_from)
-		for (unsigned i = 0; i < m->listener_count; i++)
-			accept_some(m, m->listeners[i]);
+	if (rc == 0)
+		ckpt_tcp_door_accept(&m->door);
 	return rc;
 }
 
@@ -547,7 +311,7 @@ static bool is_all_told(const struct ckpt_tcp_meeting *m, bool all_ranks)
 	for (uint32_t i = 1; i < m->me.size; i++)
 		if (m->seats[i].link || (all_ranks && !m->seats[i].was_told))
 			return false;
-	return m->unproven_count == 0;
+	return m->door.unproven_count == 0;
 }
 
 /*
@@ -567,13 +331,13 @@ static void refuse(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uin
 	m->refusal = text;
 	for (uint32_t i = 1; i < m->me.size; i++)
 		if (m->seats[i].link && !m->seats[i].has_taken) {
-			refuse_link(m->seats[i].link, text);
+			ckpt_tcp_link_refuse(m->seats[i].link, text);
 			m->seats[i].was_told = true;
 		}
-	for (unsigned i = 0; i < m->unproven_count; i++)
-		if (m->unproven[i]->stage == CKPT_TCP_FRAMES) { /* the one that does not fit */
-			refuse_link(m->unproven[i], text);
-			dismiss(m->unproven[i]);
+	for (unsigned i = 0; i < m->door.unproven_count; i++)
+		if (m->door.unproven[i]->stage == CKPT_TCP_FRAMES) { /* the one that does not fit */
+			ckpt_tcp_link_refuse(m->door.unproven[i], text);
+			ckpt_tcp_link_dismiss(m->door.unproven[i]);
 		}
 	while ((now = ckpt_now_nsec()) < last && !is_all_told(m, now < settle))
 		if (turn(m, &unused) < 0)
@@ -638,14 +402,14 @@ static int fail_missing(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 	if (misses && is_other)
 		ckpt_missing_list(m->there, m->me.size, ranks, sizeof(ranks));
 	describe_who_left(m, is_other ? since : UINT64_MAX, left, sizeof(left));
-	if (ckpt_tcp_address_is_loopback(&m->first_address) && strncmp(m->address.host, "127.", 4) != 0 &&
+	if (m->address.host[0] && ckpt_tcp_address_is_loopback(&m->door.bound[0]) && strncmp(m->address.host, "127.", 4) != 0 &&
 	    strcmp(m->address.host, "localhost") != 0)
 		snprintf(only, sizeof(only), "; '%.40s' is %s on this host, which no other host reaches", m->address.host,
-			 ckpt_tcp_address_print(&m->first_address, where));
+			 ckpt_tcp_address_print(&m->door.bound[0], where));
 	return ckpt_fail(err, CKPT_E_PEER,
-			 "%s%swaiting for %s at '%s': start them, or give all ranks the same --rdzv and token%s%s",
-			 m->stranger, m->stranger[0] ? ", give all ranks the same; " : "", ranks, m->address.text, left,
-			 only);
+			 "%s%swaiting for %s at '%s': %s%s%s",
+			 m->door.stranger, m->door.stranger[0] ? ", give all ranks the same; " : "", ranks, m->address.text,
+			 m->remedy ? m->remedy : CKPT_TCP_REMEDY, left, only);
 }
 
 static bool are_all_here(const struct ckpt_tcp_meeting *m)
@@ -664,7 +428,7 @@ int ckpt_tcp_host_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t l
 	bool listens;
 
 	m->began = ckpt_now_nsec();
-	rc = start_listening(m, deadline, &why);
+	rc = m->door.listener_count ? 0 : start_listening(m, deadline, &why);
 	listens = rc == 0;
 
 	m->all = all;
@@ -734,7 +498,7 @@ int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t le
 	m->len = len;
 	for (uint32_t i = 1; i < m->me.size; i++)
 		if (m->seats[i].link)
-			ckpt_tcp_link_put_frame(m->seats[i].link, CKPT_WIRE_ANSWER, bytes, len);
+			put_answer(m, i);
 	while (rc == 0 && (rc = was_taken_by_all(m, &why)) == 0) {
 		if (ckpt_cancelled(m->base.cancel))
 			rc = ckpt_tcp_fail_cancelled(&why);
@@ -746,12 +510,7 @@ int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t le
 	m->answer = NULL;
 	if (rc < 0)
 		refuse(m, &why, deadline);
-	stop_listening(m);
-	for (unsigned i = 0; i < m->unproven_count; i++) {
-		ckpt_tcp_link_close(m->unproven[i], false);
-		ckpt_tcp_link_free(m->unproven[i]);
-	}
-	m->unproven_count = 0;
+	ckpt_tcp_door_shut(&m->door);
 	if (rc < 0 && err)
 		*err = why;
 	return rc < 0 ? rc : 0;
@@ -761,12 +520,7 @@ int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t le
 
 void ckpt_tcp_host_close(struct ckpt_tcp_meeting *m)
 {
-	stop_listening(m);
-	for (unsigned i = 0; i < m->unproven_count; i++) {
-		ckpt_tcp_link_close(m->unproven[i], false);
-		ckpt_tcp_link_free(m->unproven[i]);
-	}
-	m->unproven_count = 0;
+	ckpt_tcp_door_shut(&m->door);
 	for (uint32_t i = 1; m->seats && i < m->me.size; i++) {
 		ckpt_tcp_link_close(m->seats[i].link, true);
 		ckpt_tcp_link_free(m->seats[i].link);

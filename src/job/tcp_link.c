@@ -5,8 +5,10 @@
 #include "io/network.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum { MOST_DRAINED = 64 }; /* reads before it is closed */
@@ -139,6 +141,24 @@ bool ckpt_tcp_link_flush(struct ckpt_tcp_link *l)
 	return !l->has_ended;
 }
 
+short ckpt_tcp_link_events(const struct ckpt_tcp_link *l)
+{
+	return (short)(POLLIN | (ckpt_tcp_link_has_more(l) ? POLLOUT : 0));
+}
+
+void ckpt_tcp_link_refuse(struct ckpt_tcp_link *l, const char *why)
+{
+	size_t len = strlen(why);
+
+	ckpt_tcp_link_put_frame(l, CKPT_WIRE_REFUSED, why,
+				len < CKPT_WIRE_MOST_BYTES ? len : CKPT_WIRE_MOST_BYTES);
+}
+
+void ckpt_tcp_link_dismiss(struct ckpt_tcp_link *l)
+{
+	ckpt_tcp_link_set_stage(l, CKPT_TCP_LEAVING);
+}
+
 void ckpt_tcp_link_close(struct ckpt_tcp_link *l, bool with_bye)
 {
 	if (!l || l->fd < 0)
@@ -150,4 +170,21 @@ void ckpt_tcp_link_close(struct ckpt_tcp_link *l, bool with_bye)
 	close(l->fd);
 	l->fd = -1;
 	l->has_ended = true;
+}
+
+int ckpt_tcp_draw(void *bytes, size_t len, struct ckpt_error *err)
+{
+	uint8_t *p = bytes;
+
+	while (len > 0) {
+		ssize_t n = getrandom(p, len, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return ckpt_fail_errno(err, "cannot get random numbers");
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
 }

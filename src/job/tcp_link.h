@@ -2,8 +2,10 @@
 #ifndef CKPT_JOB_TCP_LINK_H
 #define CKPT_JOB_TCP_LINK_H
 
-#include "job/tcp_address.h"
+#include "base/error.h"
 #include "job/tcp_wire.h"
+
+#include <sys/socket.h>
 
 /*
  * One connection, which never blocks: what has come of the next message, and what is still to be
@@ -59,10 +61,20 @@ static inline bool ckpt_tcp_link_has_more(const struct ckpt_tcp_link *link)
 	return link->out_pos < link->out_len;
 }
 
+/* What to poll for. */
+short ckpt_tcp_link_events(const struct ckpt_tcp_link *link);
+/* Put that all end, and why. */
+void ckpt_tcp_link_refuse(struct ckpt_tcp_link *link, const char *why);
+/* Send what is to be sent, and read nothing more. */
+void ckpt_tcp_link_dismiss(struct ckpt_tcp_link *link);
+
 /*
  * Say goodbye, if both are proven and WITH_BYE, and close. Who closes while something of the other
  * side is not read would take back what it has just sent, so that is read first, as far as it is there.
  */
 void ckpt_tcp_link_close(struct ckpt_tcp_link *link, bool with_bye);
+
+/* Random bytes that nobody can guess. */
+int ckpt_tcp_draw(void *bytes, size_t len, struct ckpt_error *err);
 
 #endif

@@ -3,7 +3,7 @@
 #define CKPT_JOB_TCP_MEETING_H
 
 #include "job/rendezvous.h"
-#include "job/tcp_link.h"
+#include "job/tcp_door.h"
 
 #include <pthread.h>
 
@@ -30,13 +30,14 @@ struct ckpt_tcp_seat {
 	uint64_t lost_at; /* when its connection ended */
 };
 
-enum { CKPT_TCP_MOST_UNPROVEN = 256 };
+#define CKPT_TCP_REMEDY "start them, or give all ranks the same --rdzv and token"
 
 struct ckpt_tcp_meeting {
 	struct ckpt_rendezvous base;
 	struct ckpt_tcp_address address;
 	uint8_t secret[CKPT_WIRE_KEY];
 	struct ckpt_wire_join me; /* without the nonce */
+	const char *remedy;	  /* borrowed: what to do if a rank does not come; NULL: as below */
 
 	/* Not on rank 0. */
 	struct ckpt_tcp_link *link; /* owned; to rank 0 */
@@ -44,28 +45,24 @@ struct ckpt_tcp_meeting {
 	size_t hello_len;
 	struct ckpt_tcp_resolved found;
 	uint64_t found_at;
+	bool is_fixed; /* FOUND is given, and not to be looked up */
 	bool was_refused;  /* rank 0 has said that all end */
 	char why[200];	   /* it is not connected, as far as it is known */
 	char said[200];	   /* by rank 0, why not now */
 	char waiting[160]; /* for whom rank 0 waits, as it said last */
 
 	/* On rank 0. */
-	int listeners[CKPT_TCP_MOST_ADDRESSES];
-	unsigned listener_count;
-	struct sockaddr_storage first_address; /* of these */
-	uint64_t accepts_from;		       /* not before, as the system has no room */
-	struct ckpt_tcp_link *unproven[CKPT_TCP_MOST_UNPROVEN]; /* owned */
-	unsigned unproven_count, most_unproven;
+	struct ckpt_tcp_door door;   /* if it listens already, it is not asked where */
 	struct ckpt_tcp_seat *seats; /* owned; by rank */
 	struct pollfd *fds;	     /* owned; room for all */
 	bool *there;	/* owned; by rank: it has given its hello */
 	uint8_t *all;	/* borrowed while they gather */
 	const void *answer; /* borrowed while they share */
-	size_t len;	/* of a hello, then of the answer */
+	size_t len;	/* of a hello, then of an answer */
+	size_t answer_step; /* 0: all get the same; else how far the answers are apart, by rank */
 	const char *refusal;
 	char said_waiting[160];
 	uint64_t said_at, began;
-	char stranger[300]; /* the last that had another token or key, for the message */
 
 	/* All ranks; the rest is used under LOCK once BEATS is set. */
 	pthread_mutex_t lock;
@@ -74,14 +71,12 @@ struct ckpt_tcp_meeting {
 	bool has_thread, beats, stopped;
 };
 
-/* How long who connects may take for its proof; tests make it shorter. */
-extern uint64_t ckpt_tcp_proof_nsec;
-
-int ckpt_tcp_draw(void *bytes, size_t len, struct ckpt_error *err);
 int ckpt_tcp_fail_cancelled(struct ckpt_error *err);
 
 /* ---- rank 0 ---- */
 
+/* For the door. */
+int ckpt_tcp_host_admit(void *ctx, struct ckpt_tcp_link *link, bool *is_seated, struct ckpt_error *err);
 int ckpt_tcp_host_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t len, void *all,
 			 uint64_t deadline, struct ckpt_error *err);
 int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t len,
@@ -99,6 +94,8 @@ void ckpt_tcp_host_beat(struct ckpt_tcp_meeting *m, bool send);
 int ckpt_tcp_guest_join(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt_error *err);
 int ckpt_tcp_guest_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t len,
 			  uint64_t deadline, struct ckpt_error *err);
+/* The last half of it, once it has joined. */
+void ckpt_tcp_guest_say(struct ckpt_tcp_meeting *m, const void *hello, size_t len);
 int ckpt_tcp_guest_share(struct ckpt_tcp_meeting *m, void *bytes, size_t len, uint64_t deadline,
 			 struct ckpt_error *err);
 void ckpt_tcp_guest_close(struct ckpt_tcp_meeting *m);

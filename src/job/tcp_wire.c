@@ -170,6 +170,16 @@ void ckpt_wire_hash_key(const char *job_key, uint8_t out[CKPT_WIRE_KEY])
 	finish(&ctx, out);
 }
 
+void ckpt_wire_derive_secret(const uint8_t secret[CKPT_WIRE_KEY], const uint8_t nonce[CKPT_WIRE_KEY],
+			     uint8_t out[CKPT_WIRE_KEY])
+{
+	struct hmac_sha256_ctx ctx;
+
+	begin(&ctx, secret, CKPT_WIRE_KEY, "ckpt: a transport");
+	hmac_sha256_update(&ctx, CKPT_WIRE_KEY, nonce);
+	finish(&ctx, out);
+}
+
 void ckpt_wire_make_proof(const struct ckpt_wire_session *s, const uint8_t secret[CKPT_WIRE_KEY],
 			  uint8_t out[CKPT_WIRE_PROOF])
 {

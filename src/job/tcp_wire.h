@@ -73,6 +73,10 @@ struct ckpt_wire_session {
 void ckpt_wire_make_secret(const void *token, size_t len, uint8_t out[CKPT_WIRE_KEY]);
 void ckpt_wire_hash_key(const char *job_key, uint8_t out[CKPT_WIRE_KEY]);
 
+/* A secret for one use, from one that lasts: NONCE is drawn anew. */
+void ckpt_wire_derive_secret(const uint8_t secret[CKPT_WIRE_KEY], const uint8_t nonce[CKPT_WIRE_KEY],
+			     uint8_t out[CKPT_WIRE_KEY]);
+
 /* From SESSION's join and challenge. */
 void ckpt_wire_make_proof(const struct ckpt_wire_session *session,
 			  const uint8_t secret[CKPT_WIRE_KEY], uint8_t out[CKPT_WIRE_PROOF]);
@@ -95,6 +99,11 @@ enum ckpt_wire_kind {
 	CKPT_WIRE_WAITING,   /* rank 0: for these ranks */
 	CKPT_WIRE_BEAT,	     /* the process lives */
 	CKPT_WIRE_BYE,	     /* it leaves in order */
+	/* once they have met, where they carry over TCP: */
+	CKPT_WIRE_VOTE,	   /* a rank's numbers */
+	CKPT_WIRE_RESULT,  /* the greatest of all */
+	CKPT_WIRE_STOP,	   /* it has failed, and why, if that is for all to say */
+	CKPT_WIRE_MISSING, /* rank 0: these do not answer */
 	CKPT_WIRE_KINDS
 };
 
