@@ -24,7 +24,7 @@
 static bool no_sync, make_folders, keep_going, all_or_none, best_effort;
 static const char *verify, *expect, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
 	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json,
-	*gpu, *rendezvous, *init_timeout;
+	*gpu, *rendezvous, *init_timeout, *token_file, *interface;
 static FILE *results; /* standard output, as it was when the command began */
 
 static const struct opt opts[] = {
@@ -32,9 +32,13 @@ static const struct opt opts[] = {
 	OPT_STR("if-exists", 0, &if_exists, "WHAT",
 		"reuse a copy staged from SRC (else replace), replace always, or error"),
 	OPT_STR("transport", 0, &transport, "NAME",
-		"use nccl, mpi, or self (one rank); default: the best all ranks have"),
+		"use nccl, mpi, tcp, or self (one rank); default: the best all ranks have"),
 	OPT_STR("rdzv", 0, &rendezvous, "HOW",
-		"meet by auto, pmix, mpi, file:DIR (seen by all nodes) or id:HEX (NCCL)"),
+		"meet by auto, mpi, pmix, file:DIR, tcp://HOST:PORT, env or id:HEX (NCCL)"),
+	OPT_STR("token-file", 0, &token_file, "FILE",
+		"prove the secret in FILE to meet by tcp://; default: $CKPT_TOKEN"),
+	OPT_STR("interface", 0, &interface, "NAME",
+		"let transport tcp use this network interface; default: rank 0's network"),
 	OPT_STR("job-key", 0, &job_key, "TEXT",
 		"name this start of the job, the same on all ranks: %j"),
 	OPT_STR("readers", 0, &readers, "N", "let N ranks read, each its own part; default: 1"),
@@ -96,11 +100,14 @@ const struct command cmd_broadcast = {
 		"job, %u the user and %b the name of SRC. If a node has several ranks, one\n"
 		"writes, unless %r or %l gives each a path.\n"
 		"Ranks meet through MPI or PMIx if the launcher offers it. Otherwise they meet in\n"
-		"the folder of --rdzv file:DIR, of $CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt, and\n"
-		"every rank needs a GPU with NCCL: without MPI, nothing else carries the bytes.\n"
-		"Without a launcher, --job-key names the start. DST's folder has to be there, or\n"
-		"--mkdir makes it. On a single node, or to try it, one process needs no MPI, no GPU\n"
-		"and no launcher: --transport self.\n"
+		"a folder that all nodes see (--rdzv file:DIR, $CKPT_RDZV_DIR or\n"
+		"$SLURM_SUBMIT_DIR/.ckpt; without a launcher, --job-key names the start), or at a\n"
+		"port of rank 0's host: --rdzv tcp://HOST:PORT, or --rdzv env for $MASTER_ADDR and\n"
+		"$CKPT_RDZV_PORT (else $MASTER_PORT + 1). There they prove to each other that they\n"
+		"know the job's token, $CKPT_TOKEN or --token-file, which is never sent. The bytes\n"
+		"go by NCCL if every rank has a GPU, by MPI under mpirun, else over TCP. Nothing\n"
+		"of the payload is encrypted. DST's folder has to be there, or --mkdir makes it.\n"
+		"On a single node, or to try it, one process needs none of this: --transport self.\n"
 		"If --all-or-none removes a DST that replaced an older file, the older file is\n"
 		"gone. With --best-effort, wrong usage, signals and an MPI that hangs keep their\n"
 		"exit status.\n"
@@ -111,6 +118,7 @@ const struct command cmd_broadcast = {
 	.examples =
 		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/\n"
 		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n"
+		"  ckpt broadcast --rank 1 --world-size 2 --rdzv tcp://node0:29400 m.pt /nvme/\n"
 		"  ckpt broadcast --transport self model.pt /dev/shm/\n",
 	.opts = opts,
 	.least = 1,
@@ -245,6 +253,8 @@ static int parse_all(struct ckpt_broadcast_options *o)
 	o->transport = transport && !strcmp(transport, "auto") ? NULL : transport;
 	o->rendezvous = rendezvous;
 	o->job_key = job_key;
+	o->token_file = token_file;
+	o->interface = interface;
 	return code;
 }
 

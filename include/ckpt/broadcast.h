@@ -107,7 +107,7 @@ struct ckpt_broadcast_options {
 	const char *launcher;
 	int64_t rank, world_size, local_rank;
 	const char *job_key;   /* up to 500 bytes, the same for all ranks of one start of the job */
-	const char *transport; /* "self", "mpi", "nccl"; NULL: what is there */
+	const char *transport; /* "self", "mpi", "nccl", "tcp"; NULL: what is there */
 	uint32_t readers;      /* ranks 0 .. readers - 1 read, in turn; 0: one */
 	uint64_t chunk;	       /* bytes; 0: 1 MiB, to GPUs 8, to one 4, less for small sources */
 	uint32_t depth;	       /* chunks in memory; 0: 4 to 16, for 16 MiB, to a GPU 128 */
@@ -122,9 +122,10 @@ struct ckpt_broadcast_options {
 	const struct ckpt_collectives *collectives; /* NULL: transports of ckpt's own */
 	/*
 	 * How the ranks meet before anything is carried: "mpi", "pmix", "file:DIR" with a folder
-	 * that all of them see, or "id:HEX", the 256 hex digits of an ncclUniqueId that was made by
-	 * a process that goes on living. NULL: by what their launcher offers, else in
-	 * $CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt.
+	 * that all of them see, "tcp://HOST:PORT" where rank 0 listens, "env" for
+	 * tcp://$MASTER_ADDR and $CKPT_RDZV_PORT (else $MASTER_PORT + 1), or "id:HEX", the 256 hex
+	 * digits of an ncclUniqueId that was made by a process that goes on living. NULL: by what
+	 * their launcher offers, else in $CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt.
 	 */
 	const char *rendezvous;
 	double init_timeout_s; /* until all ranks are there; 0: 120 s */
@@ -138,6 +139,13 @@ struct ckpt_broadcast_options {
 	/* The CRC-32 of the single file: if not, CKPT_BROADCAST_DAMAGED. Not with NO_VERIFY. */
 	bool has_expected;
 	uint32_t expected_crc32;
+	/*
+	 * Who meets by tcp:// proves that it knows the job's token: the first line of this file, which
+	 * nobody but its owner may read, or else $CKPT_TOKEN. 16 to 1024 bytes, the same on all ranks.
+	 */
+	const char *token_file;
+	/* Whose address the transport tcp uses on this host; NULL: the one that reaches rank 0. */
+	const char *interface;
 };
 #define CKPT_BROADCAST_OPTIONS_INIT \
 	{ \

@@ -54,10 +54,10 @@ static int find_way(const struct ckpt_world *w, ckpt_lookup *lookup, void *ctx,
 	else
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
-			"rank %u of %u (launcher %s) has no way to meet the others: %s; where every rank has a GPU, "
-			"--rdzv file:DIR does, a folder that all nodes see",
+			"rank %u of %u (launcher %s) has no way to meet the others: give all --rdzv file:DIR, a "
+			"folder that all nodes see, or --rdzv tcp://HOST:PORT, where rank 0 listens; or %s",
 			w->rank, w->size, w->launcher,
-			is_mpi ? "there is no ckpt-mpi.so, which talks to MPI: build ckpt where mpicc is, and it lies beside it"
+			is_mpi ? "build ckpt where mpicc is, for ckpt-mpi.so, which talks to MPI and is not there"
 			       : "start them with mpirun or srun --mpi=pmix");
 	return 0;
 }
@@ -79,6 +79,32 @@ static int read_id(const char *hex, struct ckpt_nccl_id *out, struct ckpt_error 
 	return 0;
 }
 
+/*
+ * Only where it is asked for: a job may have these variables for its training, and a port that nobody
+ * has opened for us.
+ */
+static int read_env(ckpt_lookup *lookup, void *ctx, struct ckpt_tcp_address *out, struct ckpt_error *err)
+{
+	const char *host = value_of(lookup, ctx, "MASTER_ADDR"), *port = value_of(lookup, ctx, "CKPT_RDZV_PORT");
+	const char *master = value_of(lookup, ctx, "MASTER_PORT");
+	char text[300], next[16];
+
+	if (!host || (!port && !master))
+		return ckpt_fail(err, CKPT_E_ARG, "--rdzv env goes by %s, which is not set",
+				 host ? "CKPT_RDZV_PORT or MASTER_PORT" : "MASTER_ADDR");
+	if (!port) {
+		size_t digits = strspn(master, "0123456789");
+
+		if (!digits || digits > 5 || master[digits] || strtoul(master, NULL, 10) >= UINT16_MAX)
+			return ckpt_fail(err, CKPT_E_ARG, "MASTER_PORT is '%.40s', wanted a port that has one behind it; or set CKPT_RDZV_PORT",
+					 master);
+		snprintf(next, sizeof(next), "%lu", strtoul(master, NULL, 10) + 1);
+		port = next;
+	}
+	snprintf(text, sizeof(text), strchr(host, ':') && *host != '[' ? "[%.255s]:%.20s" : "%.255s:%.20s", host, port);
+	return ckpt_error_prefix(err, ckpt_tcp_address_read(text, out, err), "--rdzv env");
+}
+
 int ckpt_how_to_meet(const char *wish, const struct ckpt_world *w, ckpt_lookup *lookup, void *ctx,
 		     struct ckpt_ways *ways, enum ckpt_way *out, struct ckpt_error *err)
 {
@@ -94,16 +120,25 @@ int ckpt_how_to_meet(const char *wish, const struct ckpt_world *w, ckpt_lookup *
 		*out = CKPT_WAY_PMIX;
 	else if (!strncmp(wish, "file:", 5) && wish[5] && strlen(wish + 5) < sizeof(ways->folder))
 		*out = CKPT_WAY_FILE;
+	else if (!strncmp(wish, "tcp://", 6) || !strcmp(wish, "env"))
+		*out = CKPT_WAY_TCP;
 	else if (!strncmp(wish, "id:", 3))
 		*out = CKPT_WAY_ID;
 	else
 		return ckpt_fail(
 			err, CKPT_E_ARG,
-			"ranks cannot meet by '%.200s', wanted auto, pmix, mpi, file:DIR or "
-			"id:HEX",
+			"ranks cannot meet by '%.200s', wanted auto, pmix, mpi, file:DIR, "
+			"tcp://HOST:PORT, env or id:HEX",
 			wish);
 	if (*out == CKPT_WAY_ID)
 		return read_id(wish + 3, &ways->id, err);
+	if (*out == CKPT_WAY_TCP) {
+		int rc = *wish == 't' ? ckpt_tcp_address_read(wish + 6, &ways->address, err)
+				      : read_env(lookup, ctx, &ways->address, err);
+
+		if (rc < 0)
+			return rc;
+	}
 	if (*out == CKPT_WAY_FILE)
 		strcpy(ways->folder, wish + 5);
 	if (w->size == 1)

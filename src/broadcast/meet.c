@@ -186,22 +186,52 @@ static int check_mpi(const struct ckpt_meet_hello *hellos, uint32_t count, uint3
 	return 0;
 }
 
+static int check_tcp(const struct ckpt_meet_hello *hellos, uint32_t count, uint32_t *rank,
+		     struct ckpt_error *err)
+{
+	for (*rank = 0; *rank < count; ++*rank)
+		if (hellos[*rank].no_tcp[0])
+			return ckpt_fail(err, CKPT_E_UNSUPPORTED, WHO ": %s", hellos[*rank].rank,
+					 hellos[*rank].host, hellos[*rank].no_tcp);
+	return 0;
+}
+
+/* Somebody may have counted on the GPUs: it says why they do not carry. */
+static void advise_on_unused_gpus(const struct ckpt_meet_hello *hellos, uint32_t count, const struct ckpt_error *why,
+				  struct ckpt_meet_plan *plan)
+{
+	char text[sizeof(why->text)];
+
+	for (uint32_t i = 0; i < count; i++)
+		if (hellos[i].cuda.gpu_count > 0) {
+			snprintf(plan->text, sizeof(plan->text), "the bytes go over TCP, not from GPU to GPU: %.200s",
+				 ckpt_error_text(why, text, sizeof(text)));
+			return;
+		}
+}
+
 /* The best there is. If there is nothing, what NCCL lacks is said first. */
 static int decide_best(const struct ckpt_meet_hello *hellos, uint32_t count,
 		       struct ckpt_meet_plan *plan, struct ckpt_error *err)
 {
-	struct ckpt_error no_mpi = CKPT_ERROR_INIT;
-	int rc = check_nccl(hellos, count, &plan->failed_rank, err);
-	char text[sizeof(no_mpi.text)];
+	struct ckpt_error no_nccl = CKPT_ERROR_INIT, no_tcp = CKPT_ERROR_INIT;
+	int rc = check_nccl(hellos, count, &plan->failed_rank, &no_nccl);
+	char text[sizeof(no_tcp.text)];
 	uint32_t rank;
 
 	strcpy(plan->transport, "nccl");
 	if (rc == 0)
 		return rc;
 	strcpy(plan->transport, "mpi");
-	if (check_mpi(hellos, count, &rank, &no_mpi) == 0)
+	if (check_mpi(hellos, count, &rank, NULL) == 0)
 		return 0;
-	ckpt_error_append(err, "; %s", ckpt_error_text(&no_mpi, text, sizeof(text)));
+	strcpy(plan->transport, "tcp");
+	if (check_tcp(hellos, count, &rank, &no_tcp) == 0) {
+		advise_on_unused_gpus(hellos, count, &no_nccl, plan);
+		return 0;
+	}
+	ckpt_error_append(&no_nccl, "; %s", ckpt_error_text(&no_tcp, text, sizeof(text)));
+	*err = no_nccl;
 	return rc;
 }
 
@@ -220,6 +250,8 @@ static int decide(const struct ckpt_meet_hello *hellos, uint32_t count, const ch
 	snprintf(plan->transport, sizeof(plan->transport), "%s", wish);
 	if (!strcmp(wish, "nccl"))
 		return check_nccl(hellos, count, &plan->failed_rank, err);
+	if (!strcmp(wish, "tcp"))
+		return check_tcp(hellos, count, &plan->failed_rank, err);
 	return strcmp(wish, "mpi") ? 0 : check_mpi(hellos, count, &plan->failed_rank, err);
 }
 

@@ -3,6 +3,7 @@
 #define CKPT_BROADCAST_MEET_H
 
 #include "base/error.h"
+#include "broadcast/tcp_star.h"
 #include "gpu/cuda.h"
 #include "gpu/nccl.h"
 
@@ -15,7 +16,7 @@
  * ranks use, or a sentence that says which rank cannot, and what to do. It is decided once: a rank
  * that decided for itself would wait in one library for others that wait in another.
  */
-enum { CKPT_MEET_PROTOCOL = 2 };
+enum { CKPT_MEET_PROTOCOL = 3 };
 
 /* What the ranks must have in common, each with a checksum of its own, so that what differs has a name. */
 enum ckpt_meet_wish {
@@ -49,13 +50,14 @@ struct ckpt_meet_hello {
 	bool shares;
 	uint32_t each_wish[CKPT_WISHES];
 	bool has_mpi; /* it was started by a launcher of MPI, and the plug-in is there */
+	char no_tcp[200]; /* why it cannot carry over TCP; "": it can */
 };
 
 /*
  * Encoded: little-endian, of fixed length. Ranks with another version of ckpt are recognized by the
  * first fields.
  */
-enum { CKPT_MEET_HELLO = 1440 };
+enum { CKPT_MEET_HELLO = 1640 };
 void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO]);
 void ckpt_meet_read_hello(const uint8_t in[CKPT_MEET_HELLO], struct ckpt_meet_hello *out);
 
@@ -63,17 +65,18 @@ struct ckpt_meet_plan {
 	int status; /* 0, or why nothing can carry: CKPT_E_UNSUPPORTED, CKPT_E_PEER */
 	char text[440]; /* why not; with status 0: advice, or "" */
 	uint32_t failed_rank;
-	char transport[8];	/* "self", "mpi", "nccl" */
+	char transport[8];	/* "self", "mpi", "nccl", "tcp" */
 	struct ckpt_nccl_id id; /* for nccl */
+	struct ckpt_tcp_place tcp; /* for tcp */
 };
 
-enum { CKPT_MEET_PLAN = 600 };
+enum { CKPT_MEET_PLAN = 800 };
 void ckpt_meet_write_plan(const struct ckpt_meet_plan *plan, uint8_t out[CKPT_MEET_PLAN]);
 void ckpt_meet_read_plan(const uint8_t in[CKPT_MEET_PLAN], struct ckpt_meet_plan *out);
 
 /*
- * HELLOS: COUNT of them, by rank. WISH: "nccl", "mpi", "self", or NULL for the best: NCCL if every
- * rank has it and a GPU, else MPI. *PLAN has no id yet. Returns its status: CKPT_E_PEER if ranks do
+ * HELLOS: COUNT of them, by rank. WISH: "nccl", "mpi", "tcp", "self", or NULL for the best: NCCL if
+ * every rank has it and a GPU, else MPI if all were started by it, else TCP. *PLAN has no id and no place yet. Returns its status: CKPT_E_PEER if ranks do
  * not match each other, CKPT_E_UNSUPPORTED if one of them lacks something.
  */
 int ckpt_meet_decide(const struct ckpt_meet_hello *hellos, uint32_t count, const char *wish,

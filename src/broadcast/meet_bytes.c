@@ -72,6 +72,7 @@ static void go_through_hello(struct field_cursor *c, struct ckpt_meet_hello *h)
 	NUMBER(h->shares, 1);
 	for (int i = 0; i < CKPT_WISHES; i++)
 		NUMBER(h->each_wish[i], 4);
+	TEXT(h->no_tcp);
 }
 
 void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO])
@@ -98,6 +99,9 @@ static void go_through_plan(struct field_cursor *c, struct ckpt_meet_plan *p)
 	TEXT(p->transport);
 	bytes(c, p->id.bytes, sizeof(p->id.bytes));
 	TEXT(p->text);
+	bytes(c, (char *)p->tcp.nonce, sizeof(p->tcp.nonce));
+	NUMBER(p->tcp.count, 4);
+	bytes(c, (char *)p->tcp.spots, sizeof(p->tcp.spots));
 }
 
 void ckpt_meet_write_plan(const struct ckpt_meet_plan *plan, uint8_t out[CKPT_MEET_PLAN])

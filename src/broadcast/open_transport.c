@@ -20,9 +20,11 @@
 #include "broadcast/rendezvous_over.h"
 #include "broadcast/transport_alone.h"
 #include "broadcast/transport_nccl.h"
+#include "broadcast/transport_tcp.h"
 #include "broadcast/transport_user.h"
 #include "gpu/bounded.h"
 #include "gpu/cuda_driver.h"
+#include "job/token.h"
 
 #include <ckpt/version.h>
 
@@ -154,6 +156,8 @@ static void identify_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 
 static void fill_hello(struct ckpt_session *s, struct ckpt_meet_hello *h)
 {
+	struct ckpt_error err = CKPT_ERROR_INIT;
+
 	*h = (struct ckpt_meet_hello){ .version = CKPT_VERSION,
 				       .protocol = CKPT_MEET_PROTOCOL,
 				       .wishes = ckpt_session_wishes(s),
@@ -166,9 +170,27 @@ static void fill_hello(struct ckpt_session *s, struct ckpt_meet_hello *h)
 	h->has_mpi = ckpt_world_is_mpi(&s->world, from_environment, NULL) && ckpt_mpi_is_there();
 	find_gpu(s, h);
 	identify_gpu(s, h);
+	if (ckpt_tcp_find_own(s->o.interface, &s->own, &err) < 0)
+		ckpt_error_text(&err, h->no_tcp, sizeof(h->no_tcp));
 }
 
 /* ---- meeting ---- */
+
+/*
+ * Rank 0 listens for the transport before the others are told where: at the address by which they have
+ * met, if they met over TCP, else at all of this host's or those of --interface.
+ */
+static int prepare_tcp(struct ckpt_session *s, struct ckpt_tcp_place *place, struct ckpt_error *err)
+{
+	struct ckpt_tcp_resolved at = s->own;
+	int rc = ckpt_tcp_draw(place->nonce, sizeof(place->nonce), err);
+
+	if (!s->o.interface && s->rendezvous)
+		ckpt_rendezvous_find_tcp(s->rendezvous, &at);
+	if (rc == 0)
+		rc = ckpt_tcp_star_new(&s->world, s->secret, place, &s->star, err);
+	return rc < 0 ? rc : ckpt_tcp_star_listen(s->star, &at, place, err);
+}
 
 /*
  * On rank 0, from the BYTES of all hellos. Whatever fails becomes part of the plan, so that all
@@ -189,6 +211,8 @@ static void make_plan(struct ckpt_session *s, const uint8_t *bytes, struct ckpt_
 		rc = ckpt_meet_decide(hellos, size, s->o.transport, plan, &err);
 	if (rc == 0 && !strcmp(plan->transport, "nccl"))
 		rc = ckpt_nccl_make_id(&plan->id, &err);
+	if (rc == 0 && !strcmp(plan->transport, "tcp"))
+		rc = prepare_tcp(s, &plan->tcp, &err);
 	if (rc < 0 && plan->status == 0) {
 		plan->status = rc;
 		snprintf(plan->text, sizeof(plan->text), "rank 0 (%s): %.300s",
@@ -233,6 +257,8 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 struct meeting_place {
 	enum ckpt_way way;
 	const char *folder; /* for CKPT_WAY_FILE */
+	const struct ckpt_tcp_address *address; /* for CKPT_WAY_TCP, and the next one */
+	const uint8_t *secret;
 };
 
 /* MPI: for CKPT_WAY_MPI. */
@@ -244,6 +270,8 @@ static int open_rendezvous_again(const struct meeting_place *place, const struct
 		return ckpt_rendezvous_open_pmix(world, out, err);
 	if (place->way == CKPT_WAY_FILE)
 		return ckpt_rendezvous_open_file(place->folder, world, out, err);
+	if (place->way == CKPT_WAY_TCP)
+		return ckpt_rendezvous_open_tcp(place->address, place->secret, world, out, err);
 	return ckpt_rendezvous_over(mpi, world, out, err);
 }
 
@@ -327,6 +355,28 @@ static int open_without_gpu(struct ckpt_session *s, struct ckpt_transport **mpi,
 	*out = *mpi;
 	*mpi = NULL;
 	return 0;
+}
+
+/* All ranks are there, for example out of MPI_Init: from then on, a silent rank is a lost one. */
+static uint64_t limit_by_timeout(const struct ckpt_session *s, uint64_t deadline)
+{
+	uint64_t end = ckpt_now_nsec() + (uint64_t)(s->o.timeout_s * 1e9);
+
+	return end < deadline ? end : deadline;
+}
+
+/* By the plan. */
+static int open_tcp(struct ckpt_session *s, const struct ckpt_meet_plan *plan, struct ckpt_transport **out)
+{
+	uint64_t deadline = limit_by_timeout(s, ckpt_now_nsec() + (uint64_t)(init_seconds(s) * 1e9));
+	struct ckpt_tcp_star *star = s->star;
+	int rc = 0;
+
+	leave_gpu(s);
+	s->star = NULL;
+	if (!star)
+		rc = ckpt_tcp_star_new(&s->world, s->secret, &plan->tcp, &star, &s->err);
+	return rc < 0 ? rc : ckpt_transport_open_tcp(star, s->o.interface, s->o.cancel, deadline, out, &s->err);
 }
 
 #define OWN "own" /* in the place of a transport: this rank noticed it by itself */
@@ -465,14 +515,6 @@ static void close_mpi(struct ckpt_session *s, struct ckpt_transport *mpi)
 	ckpt_watchdog_stop(watchdog);
 }
 
-/* All ranks came out of MPI_Init: from then on, a silent rank is a lost one. */
-static uint64_t limit_by_timeout(const struct ckpt_session *s, uint64_t deadline)
-{
-	uint64_t end = ckpt_now_nsec() + (uint64_t)(s->o.timeout_s * 1e9);
-
-	return end < deadline ? end : deadline;
-}
-
 static int open_own_gpu(struct ckpt_session *s)
 {
 	uint32_t ordinal;
@@ -515,6 +557,9 @@ static int meet_at(struct ckpt_session *s, const struct meeting_place *place, ui
 	s->agreement.broken = met && rc < 0 && !plan.status;
 	if (rc == 0 && !strcmp(plan.transport, "nccl")) {
 		rc = open_nccl_with_others(s, &plan, place, mpi, out);
+	} else if (rc == 0 && !strcmp(plan.transport, "tcp")) {
+		rc = open_tcp(s, &plan, out);
+		s->agreement.broken = rc < 0;
 	} else if (rc == 0) {
 		rc = open_without_gpu(s, &mpi, out);
 		s->agreement.broken = rc < 0;
@@ -539,7 +584,11 @@ static int meet(struct ckpt_session *s, struct ckpt_transport **out)
 		return rc;
 	if (way == CKPT_WAY_ID)
 		return open_by_id(s, &ways.id, out);
-	return meet_at(s, &(struct meeting_place){ way, ways.folder }, deadline, out);
+	if (way == CKPT_WAY_TCP)
+		rc = ckpt_token_read(s->o.token_file, from_environment, NULL, s->secret, &s->err);
+	if (rc < 0)
+		return rc;
+	return meet_at(s, &(struct meeting_place){ way, ways.folder, &ways.address, s->secret }, deadline, out);
 }
 
 /* ---- by the options ---- */
@@ -570,15 +619,15 @@ static int open_by_options(struct ckpt_session *s, struct ckpt_transport **out)
 
 	if (s->o.collectives)
 		return open_collectives(s, out);
-	if (!name && s->world.size == 1)
+	if (s->world.size == 1 && (!name || !strcmp(name, "tcp")))
 		name = "self";
-	if (!name || !strcmp(name, "nccl"))
+	if (!name || !strcmp(name, "nccl") || !strcmp(name, "tcp"))
 		return meet(s, out);
 	if (!strcmp(name, "mpi"))
 		return open_mpi(s, out);
 	if (strcmp(name, "self") != 0)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
-				 "there is no transport '%.40s', wanted nccl, mpi or self", name);
+				 "there is no transport '%.40s', wanted nccl, mpi, tcp or self", name);
 	if (s->world.size > 1)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "transport self is for one rank, there are %u", s->world.size);
@@ -607,6 +656,9 @@ void ckpt_session_leave(struct ckpt_session *s)
 	if (s->rendezvous)
 		s->rendezvous->ops->close(s->rendezvous);
 	s->rendezvous = NULL;
+	ckpt_tcp_star_close(s->star, false);
+	s->star = NULL;
+	explicit_bzero(s->secret, sizeof(s->secret));
 	ckpt_board_close(s->board);
 	s->board = NULL;
 	close_mpi(s, s->met_over);

@@ -23,6 +23,9 @@ struct ckpt_session {
 	struct ckpt_collectives collectives; /* if the options have some */
 	struct ckpt_world world;
 	struct ckpt_rendezvous *rendezvous; /* owned; NULL: not needed, or not any more */
+	uint8_t secret[CKPT_WIRE_KEY];	    /* of the job's token; zeros where none is needed */
+	struct ckpt_tcp_resolved own;	    /* where the transport tcp may listen; see find_own() */
+	struct ckpt_tcp_star *star;	    /* owned until a transport has it: rank 0 listens for it */
 	struct ckpt_cuda *cuda;		    /* owned; the transport's GPU, if it has one */
 	struct ckpt_board *board;	    /* owned; NULL: there is none */
 	char advice[256];		    /* as in the report */

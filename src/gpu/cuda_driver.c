@@ -61,7 +61,7 @@ static int fail_load(const char *given, const char *why, struct ckpt_error *err)
 	if (strstr(why, LIBRARY ": cannot open shared object file"))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "no NVIDIA driver on %s (" LIBRARY " not found): run on a GPU "
-				 "node, or start ckpt with mpirun or srun --mpi=pmix, which needs no GPU",
+				 "node, or use --transport tcp or mpi, which need no GPU",
 				 ckpt_cuda_host_name(host));
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "cannot load the NVIDIA driver of %s: %.300s",
 			 ckpt_cuda_host_name(host), why);
@@ -119,7 +119,7 @@ static int fail_init(const struct ckpt_cuda_driver *d, unsigned code, struct ckp
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
 			"found the CUDA toolkit's stub library at %.250s, not an NVIDIA driver: "
-			"take its folder out of LD_LIBRARY_PATH, or start ckpt with mpirun or srun --mpi=pmix, which needs no GPU",
+			"take its folder out of LD_LIBRARY_PATH, or use --transport tcp or mpi, which need no GPU",
 			d->path);
 	if (code == CKPT_CU_NO_DEVICE)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,

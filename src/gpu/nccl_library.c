@@ -84,8 +84,8 @@ static void *open_library(struct ckpt_error *err)
 	else
 		ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			  "no NCCL on %s (" LIBRARY
-			  " not found): set CKPT_NCCL_LIB to it, or start ckpt with "
-			  "mpirun or srun --mpi=pmix, which needs neither",
+			  " not found): set CKPT_NCCL_LIB to it, or use "
+			  "--transport tcp or mpi, which need neither",
 			  ckpt_cuda_host_name(host));
 	return NULL;
 }

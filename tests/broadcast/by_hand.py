@@ -166,9 +166,9 @@ def check_killed(ranks, times):
 def check_no_way(ranks):
     ended = {}
     for label, status, more, pattern in (
-            ("no folder", 8, (), r"rank 1 of 2 \(launcher none\) has no way to meet the others: start them with mpirun or srun --mpi=pmix; where every rank has a GPU, --rdzv file:DIR does"),
+            ("no folder", 8, (), r"rank 1 of 2 \(launcher none\) has no way to meet the others: give all --rdzv file:DIR, a folder that all nodes see, or --rdzv tcp://HOST:PORT"),
             ("no key", 64, ("--rdzv", "file:" + ranks.folder), "give all ranks of each start a --job-key of its own"),
-            ("no such way", 64, ("--rdzv", "smoke"), "wanted auto, pmix, mpi, file:DIR or id:HEX"),
+            ("no such way", 64, ("--rdzv", "smoke"), "wanted auto, pmix, mpi, file:DIR, tcp://HOST:PORT, env or id:HEX"),
             ("id too short", 64, ("--rdzv", "id:12ab"), "the id of NCCL after id: has 4 hex digits, wanted 256"),
             ("no such folder", 6, ("--rdzv", "file:/no/such", "--job-key", "K"), "/no/such: cannot make the folder: No such file"),
             ("no PMIx", 8, ("--rdzv", "pmix"), "there is no PMIx server, PMIX_NAMESPACE is not set")):
@@ -197,8 +197,8 @@ def check_decisions(ranks):
              ("slices", 8, double(FAKE_CUDA_SLICES="2"), (), r"rank 0 \(%s\) and rank 1 \(%s\) use two MIG slices \(GPU-\S+00, GPU-\S+01\) of the GPU" % (HOST, HOST)),
              ("no such GPU", 8, double(), ("--gpu", "3"), r"rank 1 \(%s\) is to use GPU 3, but sees 1, from 0 on" % HOST))
     for label, status, env, more, pattern in cases:
-        ranks.start(0, 0, 2, **double())
-        ranks.start(1, 1, 2, *more, **env)
+        ranks.start(0, 0, 2, "--transport", "nccl", **double())
+        ranks.start(1, 1, 2, "--transport", "nccl", *more, **env)
         expect(label, ranks.end(), status, pattern)
         note(not ranks.left(), "%s: left are %s" % (label, ranks.left()))
 

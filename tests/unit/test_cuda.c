@@ -39,7 +39,7 @@ static void a_machine_without_a_driver_says_so(void **state)
 		skip();
 	check_open_fails(0, CKPT_E_UNSUPPORTED,
 			 "no NVIDIA driver on %s (libcuda.so.1 not found): run on a GPU node, or "
-			 "start ckpt with mpirun or srun --mpi=pmix, which needs no GPU");
+			 "use --transport tcp or mpi, which need no GPU");
 	ckpt_cuda_find_facts(&facts);
 	assert_false(facts.has_driver);
 	assert_int_equal(facts.gpu_count, 0);

@@ -75,7 +75,7 @@ static void lose_driver(uint32_t rank)
 	*cuda = (struct ckpt_cuda_facts){ 0 };
 	snprintf(
 		cuda->text, sizeof(cuda->text),
-		"no NVIDIA driver on node%c (libcuda.so.1 not found): run on a GPU node, or start ckpt with mpirun or srun --mpi=pmix, which needs no GPU",
+		"no NVIDIA driver on node%c (libcuda.so.1 not found): run on a GPU node, or use --transport tcp or mpi, which need no GPU",
 		(char)('A' + rank));
 }
 
@@ -169,14 +169,27 @@ static void mpi_carries_where_nccl_cannot(void **state)
 	hellos[3].nccl.version = 22703;
 	decides(NULL, "mpi");
 	hellos[1].has_mpi = false;
-	says(NULL, CKPT_E_PEER, 3,
-	     "rank 3 (nodeD) has NCCL 2.27.3 (/usr/lib/libnccl.so.2), rank 0 (nodeA) has 2.28.9 "
-	     "(/usr/lib/libnccl.so.2): give all nodes the same library with CKPT_NCCL_LIB; MPI cannot "
-	     "carry to rank 1 (nodeB): it was not started by mpirun or srun --mpi=pmix (if it was, "
-	     "ckpt-mpi.so is missing beside ckpt)");
+	decides(NULL, "tcp");
 	says("mpi", CKPT_E_UNSUPPORTED, 1,
 	     "MPI cannot carry to rank 1 (nodeB): it was not started by mpirun or srun --mpi=pmix (if it was, "
 	     "ckpt-mpi.so is missing beside ckpt)");
+}
+
+static void tcp_carries_where_nothing_else_can(void **state)
+{
+	(void)state;
+	decides("tcp", "tcp");
+	for (uint32_t i = 0; i < RANKS; i++)
+		lose_driver(i);
+	decides(NULL, "tcp");
+	assert_string_equal(plan.text, ""); /* nobody counts on a GPU here */
+	setup(NULL);
+	hellos[3].nccl.version = 22703;
+	decides(NULL, "tcp");
+	assert_string_equal(plan.text,
+			    "the bytes go over TCP, not from GPU to GPU: rank 3 (nodeD) has NCCL 2.27.3 "
+			    "(/usr/lib/libnccl.so.2), rank 0 (nodeA) has 2.28.9 (/usr/lib/libnccl.so.2): give all "
+			    "nodes the same library with CKPT_NCCL_LIB");
 }
 
 static void what_a_rank_lacks_is_said(void **state)
@@ -186,11 +199,12 @@ static void what_a_rank_lacks_is_said(void **state)
 	lose_driver(3);
 	says("nccl", CKPT_E_UNSUPPORTED, 2,
 	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
-	     "start ckpt with mpirun or srun --mpi=pmix, which needs no GPU");
+	     "use --transport tcp or mpi, which need no GPU");
+	strcpy(hellos[1].no_tcp, "this host has no interface 'ib7' with an address");
 	says(NULL, CKPT_E_UNSUPPORTED, 2,
 	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
-	     "start ckpt with mpirun or srun --mpi=pmix, which needs no GPU; MPI cannot carry to rank 0 (nodeA): it was not started by mpirun or srun --mpi=pmix (if it was, "
-	     "ckpt-mpi.so is missing beside ckpt)");
+	     "use --transport tcp or mpi, which need no GPU; rank 1 (nodeB): this host has no interface 'ib7' with an address");
+	says("tcp", CKPT_E_UNSUPPORTED, 1, "rank 1 (nodeB): this host has no interface 'ib7' with an address");
 	setup(NULL);
 	hellos[1].cuda.gpu_count = 0;
 	strcpy(hellos[1].cuda.text, "the NVIDIA driver of nodeB (for CUDA 12.4) finds no GPU");
@@ -199,11 +213,11 @@ static void what_a_rank_lacks_is_said(void **state)
 	setup(NULL);
 	hellos[0].nccl.is_there = false;
 	strcpy(hellos[0].nccl.text,
-	       "no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or start ckpt with "
-	       "mpirun or srun --mpi=pmix, which needs neither");
+	       "no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or use "
+	       "--transport tcp or mpi, which need neither");
 	says("nccl", CKPT_E_UNSUPPORTED, 0,
 	     "rank 0 (nodeA): no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or "
-	     "start ckpt with mpirun or srun --mpi=pmix, which needs neither");
+	     "use --transport tcp or mpi, which need neither");
 	setup(NULL);
 	hellos[3].local_rank = 8;
 	says("nccl", CKPT_E_UNSUPPORTED, 3,
@@ -264,6 +278,9 @@ static void long_texts_are_cut(void **state)
 		memset(hellos[i].cuda.text, 't', sizeof(hellos[i].cuda.text) - 1);
 	}
 	hellos[1].nccl.version = 22703;
+	assert_int_equal(decide(NULL), 0);
+	assert_true(strlen(plan.text) < sizeof(plan.text));
+	memset(hellos[2].no_tcp, 'n', sizeof(hellos[2].no_tcp) - 1);
 	assert_int_equal(decide(NULL), CKPT_E_PEER);
 	assert_int_equal(strlen(plan.text), sizeof(plan.text) - 1);
 	hellos[1].cuda.gpu_count = 0;
@@ -284,6 +301,7 @@ static void bytes_bring_everything(void **state)
 	strcpy(hellos[3].nccl_host, "host3");
 	hellos[3].shares = true;
 	hellos[3].has_mpi = true;
+	strcpy(hellos[3].no_tcp, "no address");
 	hellos[3].wishes = UINT64_MAX - 5;
 	hellos[3].each_wish[CKPT_WISH_EXPECT] = UINT32_MAX - 7;
 	memset(hellos[3].nccl.path, 'p', sizeof(hellos[3].nccl.path) - 1);
@@ -302,13 +320,17 @@ static void bytes_bring_everything(void **state)
 	assert_string_equal(h.identity.uuid, "GPU-3");
 	assert_string_equal(h.machine, "boot-3");
 	assert_string_equal(h.nccl_host, "host3");
+	assert_string_equal(h.no_tcp, "no address");
 	assert_true(h.shares);
 	assert_true(h.each_wish[CKPT_WISH_EXPECT] == UINT32_MAX - 7);
 	memset(hello, 0xff, sizeof(hello)); /* texts end, whatever comes */
 	ckpt_meet_read_hello(hello, &h);
 	assert_int_equal(strlen(h.nccl.path), sizeof(h.nccl.path) - 1);
 
-	plan = (struct ckpt_meet_plan){ CKPT_E_PEER, "why", 3, "nccl", { { 0 } } };
+	plan = (struct ckpt_meet_plan){ .status = CKPT_E_PEER, .text = "why", .failed_rank = 3, .transport = "nccl" };
+	plan.tcp.count = 7;
+	memset(plan.tcp.nonce, 0x55, sizeof(plan.tcp.nonce));
+	memset(plan.tcp.spots, 0x66, sizeof(plan.tcp.spots));
 	memset(plan.id.bytes, 0x81, sizeof(plan.id.bytes));
 	ckpt_meet_write_plan(&plan, bytes);
 	ckpt_meet_read_plan(bytes, &p);
@@ -316,6 +338,9 @@ static void bytes_bring_everything(void **state)
 	assert_string_equal(p.text, "why");
 	assert_string_equal(p.transport, "nccl");
 	assert_memory_equal(&p.id, &plan.id, sizeof(p.id));
+	assert_int_equal(p.tcp.count, 7);
+	assert_memory_equal(p.tcp.nonce, plan.tcp.nonce, sizeof(p.tcp.nonce));
+	assert_memory_equal(p.tcp.spots, plan.tcp.spots, sizeof(p.tcp.spots));
 }
 
 /* ---- how to meet ---- */
@@ -420,6 +445,47 @@ static void an_id_of_nccl_is_read_whole(void **state)
 		"the id of NCCL after id: has 197 hex digits and something else, wanted 256");
 }
 
+static void rank_0_listens_where_it_is_told(void **state)
+{
+	static const struct {
+		const char *wish, *env[4], *text; /* TEXT: the address, or what is wrong */
+		bool is_wrong;
+	} cases[] = {
+		{ "tcp://node0:29400", { NULL }, "node0:29400", false },
+		{ "tcp://[fd00::1]:1", { NULL }, "[fd00::1]:1", false },
+		{ "tcp://node0", { NULL }, "'node0' has no port, wanted HOST:PORT", true },
+		{ "tcp://", { NULL }, "'' has no port, wanted HOST:PORT", true },
+		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=29500" }, "node0:29501", false },
+		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=29500", "CKPT_RDZV_PORT=77" }, "node0:77", false },
+		{ "env", { "MASTER_ADDR=node0", "CKPT_RDZV_PORT=77" }, "node0:77", false },
+		{ "env", { "MASTER_ADDR=fd00::1", "MASTER_PORT=65534" }, "[fd00::1]:65535", false },
+		{ "env", { "MASTER_PORT=29500" }, "--rdzv env goes by MASTER_ADDR, which is not set", true },
+		{ "env", { "MASTER_ADDR=node0" }, "--rdzv env goes by CKPT_RDZV_PORT or MASTER_PORT, which is not set", true },
+		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=65535" }, "MASTER_PORT is '65535', wanted a port that has one behind it", true },
+		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=29500x" }, "MASTER_PORT is '29500x', wanted a port", true },
+		{ "env", { "MASTER_ADDR=node0", "CKPT_RDZV_PORT=0" }, "wanted a port from 1 to 65535", true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		for (uint32_t size = 1; size <= 2; size++) {
+			struct ckpt_world w = { .size = size, .launcher = "torchrun" };
+			struct ckpt_ways ways = { 0 };
+			enum ckpt_way way;
+			int rc;
+
+			err = (struct ckpt_error)CKPT_ERROR_INIT;
+			rc = ckpt_how_to_meet(cases[i].wish, &w, look_up, (void *)cases[i].env, &ways, &way, &err);
+			assert_int_equal(rc, cases[i].is_wrong ? CKPT_E_ARG : 0);
+			if (cases[i].is_wrong) {
+				assert_non_null(strstr(unit_text(&err), cases[i].text));
+				continue;
+			}
+			assert_int_equal(way, size == 1 ? CKPT_WAY_ALONE : CKPT_WAY_TCP);
+			assert_string_equal(ways.address.text, cases[i].text);
+		}
+}
+
 static void no_way_to_meet_is_told(void **state)
 {
 	static const char *const none[] = { NULL };
@@ -432,16 +498,16 @@ static void no_way_to_meet_is_told(void **state)
 			 CKPT_E_UNSUPPORTED);
 	assert_string_equal(
 		unit_text(&err),
-		"rank 1 of 2 (launcher k8s) has no way to meet the others: start them with mpirun or "
-		"srun --mpi=pmix; where every rank has a GPU, --rdzv file:DIR does, a folder that all nodes see");
+		"rank 1 of 2 (launcher k8s) has no way to meet the others: give all --rdzv file:DIR, a folder "
+		"that all nodes see, or --rdzv tcp://HOST:PORT, where rank 0 listens; or start them with mpirun or srun --mpi=pmix");
 	w.launcher = "mpich";
 	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_UNSUPPORTED);
-	assert_non_null(strstr(unit_text(&err), ": there is no ckpt-mpi.so, which talks to MPI: build ckpt where mpicc is"));
+	assert_non_null(strstr(unit_text(&err), "; or build ckpt where mpicc is, for ckpt-mpi.so, which talks to MPI and is not there"));
 	for (const char *const *p = (const char *const[]){ "file:", "smoke", "", NULL }; *p; p++) {
 		assert_int_equal(ckpt_how_to_meet(*p, &w, look_up, (void *)none, &ways, &way, &err),
 				 CKPT_E_ARG);
-		assert_non_null(strstr(unit_text(&err), "wanted auto, pmix, mpi, file:DIR or id:HEX"));
+		assert_non_null(strstr(unit_text(&err), "wanted auto, pmix, mpi, file:DIR, tcp://HOST:PORT, env or id:HEX"));
 	}
 	w.size = 1;
 	w.rank = 0;
@@ -462,12 +528,14 @@ UNIT_SUITE(test_meet)
 		TEST(a_gpu_is_for_one_rank),
 		TEST(gpus_that_hide_from_each_other_are_told),
 		TEST(mpi_carries_where_nccl_cannot),
+		TEST(tcp_carries_where_nothing_else_can),
 		TEST(what_a_rank_lacks_is_said),
 		TEST(ranks_that_do_not_fit_are_named),
 		TEST(long_texts_are_cut),
 		TEST(bytes_bring_everything),
 		TEST(the_way_to_meet_is_what_the_launcher_offers),
 		TEST(an_id_of_nccl_is_read_whole),
+		TEST(rank_0_listens_where_it_is_told),
 		TEST(no_way_to_meet_is_told),
 	};
 

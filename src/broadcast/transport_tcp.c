@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks on their way over TCP: from the rank before this one, and on to the next.
+ *
+ * Nothing here blocks and no thread runs: bytes move while test() is called. Chunks of several roots
+ * overtake each other, so each has a head (tcp_head.h) by which it is known. A head of a chunk that is
+ * not begun here yet waits, and what is behind it: who sent it has begun it, so all that this rank
+ * needs to get as far was sent before.
+ *
+ * What must stay true: a chunk is done once it has come and, unless the next rank is its root, is
+ * sent. What comes is written only to where a chunk that was begun has room for it, whatever the head
+ * says. After an error nothing more is read or sent.
+ */
+#include "broadcast/transport_tcp.h"
+
+#include "base/c_locale.h"
+#include "base/clock.h"
+#include "broadcast/tcp_head.h"
+#include "broadcast/tcp_ring.h"
+#include "io/network.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MOVES = 8, /* calls of the system each way in one test(), so that it comes back */
+	NOBODY = CKPT_MOST_FLYING,
+};
+
+/* Between looks at what rank 0 says while bytes are carried. */
+static const uint64_t LOOK_NSEC = 20000000;
+
+struct flight {
+	struct ckpt_transport_chunk chunk;
+	uint64_t number; /* as all ranks count them */
+	enum { DONE, COMING, WAITING /* to be sent */, GOING } state;
+};
+
+/* One direction: a head, then its chunk. */
+struct stream {
+	uint8_t head[CKPT_TCP_HEAD];
+	size_t pos;	 /* in the head, and behind it in the chunk */
+	unsigned ticket; /* NOBODY: the head is not whole, or its chunk is not begun here */
+};
+
+struct tcp {
+	struct ckpt_transport base;
+	struct ckpt_tcp_star *star; /* owned */
+	struct ckpt_tcp_ring ring;
+	struct flight flights[CKPT_MOST_FLYING]; /* by ticket */
+	uint64_t begun;
+	struct stream in, out;
+	unsigned queue[CKPT_MOST_FLYING], queue_first, queued; /* tickets that wait to be sent */
+	uint64_t looked_at;
+	bool broken;
+};
+
+static uint32_t next_rank(const struct tcp *t)
+{
+	return (t->base.rank + 1) % t->base.size;
+}
+
+/* It is here: done, or to be sent on. */
+static void pass_on(struct tcp *t, unsigned ticket)
+{
+	struct flight *f = &t->flights[ticket];
+
+	if (f->chunk.root == next_rank(t)) {
+		f->state = DONE;
+		return;
+	}
+	f->state = WAITING;
+	t->queue[(t->queue_first + t->queued++) % CKPT_MOST_FLYING] = ticket;
+}
+
+static int begin(struct ckpt_transport *transport, const struct ckpt_transport_chunk *chunk,
+		 unsigned ticket, struct ckpt_error *err)
+{
+	struct tcp *t = (struct tcp *)transport;
+	struct flight *f = &t->flights[ticket];
+
+	assert(ticket < CKPT_MOST_FLYING && f->state == DONE && chunk->nbytes <= UINT32_MAX);
+	if (t->broken)
+		return ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more");
+	*f = (struct flight){ *chunk, t->begun++, DONE };
+	if (chunk->nbytes == 0)
+		return 0;
+	f->state = COMING;
+	if (chunk->root == transport->rank)
+		pass_on(t, ticket);
+	return 0;
+}
+
+/* ---- what comes ---- */
+
+static int fail_foreign(struct tcp *t, const struct ckpt_tcp_head *h, struct ckpt_error *err)
+{
+	return ckpt_fail(err, CKPT_E_PEER,
+			 "%s sent chunk %" PRIu64 " of %" PRIu32 " bytes of rank %" PRIu32
+			 ", which is not what comes next (%" PRIu64 " were begun here)",
+			 t->ring.previous_name, h->number, h->nbytes, h->root, t->begun);
+}
+
+/* 1: the head's chunk is found; 0: it is not begun here. */
+static int find_coming(struct tcp *t, struct ckpt_error *err)
+{
+	struct ckpt_tcp_head h;
+
+	if (!ckpt_tcp_head_read(t->in.head, &h))
+		return ckpt_fail(err, CKPT_E_PEER, "%s sent what is no chunk", t->ring.previous_name);
+	for (unsigned i = 0; i < CKPT_MOST_FLYING; i++) {
+		const struct flight *f = &t->flights[i];
+
+		if (f->state != COMING || f->number != h.number)
+			continue;
+		if (f->chunk.nbytes != h.nbytes || f->chunk.root != h.root)
+			return fail_foreign(t, &h, err);
+		t->in.ticket = i;
+		return 1;
+	}
+	/* nobody is further ahead than by the chunks that may fly */
+	if (h.number < t->begun || h.number - t->begun >= CKPT_MOST_FLYING)
+		return fail_foreign(t, &h, err);
+	return 0;
+}
+
+static int fail_ended(struct tcp *t, int code, struct ckpt_error *err)
+{
+	return code ? ckpt_fail(err, CKPT_E_PEER, "the connection from %s is lost: %s", t->ring.previous_name,
+				ckpt_errno_text(code))
+		    : ckpt_fail(err, CKPT_E_PEER, "%s ended the connection", t->ring.previous_name);
+}
+
+static bool expects_any(const struct tcp *t)
+{
+	for (unsigned i = 0; i < CKPT_MOST_FLYING; i++)
+		if (t->flights[i].state == COMING)
+			return true;
+	return false;
+}
+
+/* 1: something came; 0: nothing is there, or is wanted. */
+static int receive(struct tcp *t, struct ckpt_error *err)
+{
+	struct stream *in = &t->in;
+	size_t wanted = CKPT_TCP_HEAD;
+	uint8_t *to = in->head + in->pos;
+	ssize_t n;
+
+	if (!expects_any(t))
+		return 0;
+	if (in->ticket == NOBODY && in->pos == CKPT_TCP_HEAD) {
+		int rc = find_coming(t, err);
+
+		if (rc <= 0)
+			return rc;
+	}
+	if (in->ticket != NOBODY) {
+		const struct ckpt_transport_chunk *c = &t->flights[in->ticket].chunk;
+
+		to = (uint8_t *)c->buffer + (in->pos - CKPT_TCP_HEAD);
+		wanted += c->nbytes;
+	}
+	n = ckpt_io_recv(t->ring.previous, to, wanted - in->pos);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+		return 0;
+	if (n <= 0)
+		return fail_ended(t, n < 0 ? errno : 0, err);
+	in->pos += (size_t)n;
+	if (in->ticket != NOBODY && in->pos == wanted) {
+		pass_on(t, in->ticket);
+		*in = (struct stream){ .ticket = NOBODY };
+	}
+	return 1;
+}
+
+/* ---- what goes ---- */
+
+static void start_next(struct tcp *t)
+{
+	struct ckpt_tcp_head h;
+	struct flight *f;
+
+	t->out = (struct stream){ .ticket = t->queue[t->queue_first] };
+	t->queue_first = (t->queue_first + 1) % CKPT_MOST_FLYING;
+	t->queued--;
+	f = &t->flights[t->out.ticket];
+	f->state = GOING;
+	h = (struct ckpt_tcp_head){ f->number, (uint32_t)f->chunk.nbytes, f->chunk.root };
+	ckpt_tcp_head_write(&h, t->out.head);
+}
+
+/* 1: something went; 0: nothing can, or is to. */
+static int send_some(struct tcp *t, struct ckpt_error *err)
+{
+	struct stream *out = &t->out;
+	const struct ckpt_transport_chunk *c;
+	ssize_t n;
+
+	if (out->ticket == NOBODY && t->queued == 0)
+		return 0;
+	if (out->ticket == NOBODY)
+		start_next(t);
+	c = &t->flights[out->ticket].chunk;
+	if (out->pos < CKPT_TCP_HEAD)
+		n = ckpt_io_send(t->ring.next, out->head + out->pos, CKPT_TCP_HEAD - out->pos);
+	else
+		n = ckpt_io_send(t->ring.next, (const uint8_t *)c->buffer + (out->pos - CKPT_TCP_HEAD),
+				 CKPT_TCP_HEAD + c->nbytes - out->pos);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+		return 0;
+	if (n < 0)
+		return ckpt_fail(err, CKPT_E_PEER, "the connection to %s is lost: %s", t->ring.next_name,
+				 ckpt_errno_text(errno));
+	out->pos += (size_t)n;
+	if (out->pos == CKPT_TCP_HEAD + c->nbytes) {
+		t->flights[out->ticket].state = DONE;
+		out->ticket = NOBODY;
+	}
+	return 1;
+}
+
+/* Both ways, by turns, as long as something moves. */
+static int move_bytes(struct tcp *t, struct ckpt_error *err)
+{
+	int came = 1, went = 1;
+
+	for (int i = 0; i < MOVES && (came > 0 || went > 0); i++) {
+		came = receive(t, err);
+		if (came < 0)
+			return came;
+		went = send_some(t, err);
+		if (went < 0)
+			return went;
+	}
+	return 0;
+}
+
+/* The star may know better why a connection ended, or that another rank has. */
+static int look_around(struct tcp *t, int rc, struct ckpt_error *err)
+{
+	uint64_t now = ckpt_now_nsec();
+	struct ckpt_error known = CKPT_ERROR_INIT;
+
+	if (rc == 0 && now - t->looked_at < LOOK_NSEC)
+		return 0;
+	t->looked_at = now;
+	if (ckpt_tcp_star_look(t->star, &known) == 0)
+		return rc;
+	if (rc == 0 && err)
+		*err = known;
+	return known.status;
+}
+
+static int test(struct ckpt_transport *transport, unsigned ticket, struct ckpt_error *err)
+{
+	struct tcp *t = (struct tcp *)transport;
+	int rc;
+
+	if (t->broken)
+		return ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more");
+	rc = look_around(t, move_bytes(t, err), err);
+	t->broken = rc < 0;
+	return rc < 0 ? rc : t->flights[ticket].state == DONE;
+}
+
+static int vote(struct ckpt_transport *transport, uint64_t *numbers, size_t count, uint64_t deadline,
+		struct ckpt_error *err)
+{
+	struct tcp *t = (struct tcp *)transport;
+	int rc = t->broken ? ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more")
+			   : ckpt_tcp_star_vote(t->star, numbers, count, deadline, err);
+
+	t->broken |= rc < 0;
+	return rc;
+}
+
+/* The sockets stay until the end: who finds them closed would take this rank for the one that died. */
+static void give_up(struct ckpt_transport *transport)
+{
+	((struct tcp *)transport)->broken = true;
+}
+
+static void close_tcp(struct ckpt_transport *transport)
+{
+	struct tcp *t = (struct tcp *)transport;
+
+	ckpt_tcp_star_close(t->star, !t->broken);
+	ckpt_tcp_ring_close(&t->ring);
+	free(t);
+}
+
+static void find_silent(struct ckpt_transport *transport, uint64_t nsec, char *text, size_t size)
+{
+	ckpt_tcp_star_find_silent(((struct tcp *)transport)->star, nsec, text, size);
+}
+
+/* The first vote comes back only if the ring is closed on all ranks. */
+static int check_all_opened(struct tcp *t, uint64_t deadline, struct ckpt_error *err)
+{
+	uint64_t nothing = 0;
+
+	return vote(&t->base, &nothing, 1, deadline, err);
+}
+
+int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
+			    const volatile int *cancel, uint64_t deadline,
+			    struct ckpt_transport **out, struct ckpt_error *err)
+{
+	static const struct ckpt_transport_ops ops = {
+		.name = "tcp",
+		.alloc = ckpt_transport_host_alloc,
+		.release = ckpt_transport_host_release,
+		.begin = begin,
+		.test = test,
+		.vote = vote,
+		.abort = give_up,
+		.close = close_tcp,
+		.find_silent = find_silent,
+	};
+	struct tcp *t = calloc(1, sizeof(*t));
+	int rc;
+
+	*out = NULL;
+	if (!t) {
+		ckpt_tcp_star_close(star, false);
+		return ckpt_fail_nomem(err);
+	}
+	t->base = (struct ckpt_transport){ &ops, ckpt_tcp_star_me(star)->rank, ckpt_tcp_star_me(star)->size };
+	t->star = star;
+	t->in.ticket = t->out.ticket = NOBODY;
+	rc = ckpt_tcp_ring_open(star, interface, cancel, deadline, &t->ring, err);
+	if (rc == 0)
+		rc = check_all_opened(t, deadline, err);
+	t->broken = rc < 0;
+	if (rc < 0)
+		close_tcp(&t->base);
+	else
+		*out = &t->base;
+	return rc;
+}

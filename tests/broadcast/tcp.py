@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt broadcast over plain TCP, by processes that nobody's launcher has started: tcp.py [KILLS]
+
+KILLS: how often a rank is killed or stopped at a random time (6, in a long run 40).
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+CKPT = os.path.abspath(os.environ.get("CKPT", "ckpt"))
+LONG = os.environ.get("CKPT_TEST_LONG") == "1"
+HOST = re.escape(socket.gethostname())
+LAUNCHERS = re.compile(r"CKPT_|SLURM_|OMPI_|PMIX?_|TORCHELASTIC_|JOB_COMPLETION_INDEX$|(LOCAL_)?RANK$|WORLD_SIZE$|MASTER_")
+TOKEN = "a secret of sixteen bytes, or more"
+SLOW = ("--chunk", "4K", "--depth", "1")            # so that something can happen meanwhile
+FAILURES = []
+
+
+def note(condition, text):
+    if not condition:
+        FAILURES.append(text)
+        print("FAIL", text, flush=True)
+
+
+def environment(**more):
+    env = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
+    env["CKPT_CUDA_LIB"] = "/nowhere/libcuda.so.1"      # the same on machines with a GPU
+    return dict(env, **more)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Job:
+    """Ranks, and what became of them. WAY: "tcp" or "file"."""
+
+    def __init__(self, work, size, way="tcp", host="127.0.0.1"):
+        self.work, self.size, self.way = work, size, way
+        self.port = free_port()
+        self.rdzv = "tcp://%s:%d" % (host, self.port) if way == "tcp" else "file:" + os.path.join(work, "meet")
+        self.processes = {}
+
+    def start(self, rank, *arguments, before=(), **more):
+        env = environment(**more)
+        if self.way == "tcp" and more.get("CKPT_TOKEN", TOKEN):
+            env.setdefault("CKPT_TOKEN", TOKEN)
+        argv = [*before, CKPT, "broadcast", "--rank", str(rank), "--world-size", str(self.size)]
+        if "--rdzv" not in arguments:
+            argv += ["--rdzv", self.rdzv]
+        if self.way == "file":
+            argv += ["--job-key", "K%d" % self.port]
+        self.processes[rank] = subprocess.Popen(argv + list(arguments), stdout=subprocess.DEVNULL,
+                                                stderr=subprocess.PIPE, text=True, env=env)
+        return self.processes[rank]
+
+    def start_all(self, *arguments, **more):
+        for rank in range(self.size):
+            self.start(rank, *arguments, **more)
+        return self
+
+    def end(self, seconds=60):
+        """rank -> (exit status, messages)"""
+        ended, until = {}, time.monotonic() + seconds
+        for rank, process in self.processes.items():
+            try:
+                err = process.communicate(timeout=max(0.1, until - time.monotonic()))[1]
+            except subprocess.TimeoutExpired:
+                process.kill()
+                err = process.communicate()[1] + "(hangs)"
+            ended[rank] = (process.returncode, err)
+        self.processes = {}
+        return ended
+
+    def wait_for_bytes(self, folder, seconds=30):
+        """Until all ranks write into FOLDER."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and any(p.poll() is None for p in self.processes.values()):
+            if all(writes(p.pid, folder) for p in self.processes.values()):
+                return
+            time.sleep(0.002)
+
+
+def writes(pid, folder):
+    """Has it begun with a file? One without a name."""
+    try:
+        links = [os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid)]
+    except OSError:
+        return False
+    return any(link.startswith(folder) and ("/#" in link or ".ckpt-" in link) for link in links)
+
+
+def same(left, right):
+    return subprocess.run(["cmp", "-s", left, right]).returncode == 0
+
+
+def expect(label, ended, status, *patterns):
+    for rank, (code, err) in ended.items():
+        note(code == status, "%s, rank %s: %s, wanted %d: %s" % (label, rank, code, status, err[-600:]))
+        for pattern in patterns:
+            note(re.search(pattern, err), "%s, rank %s: no '%s' in: %s" % (label, rank, pattern, err[-600:]))
+
+
+def empty_folder(work, name):
+    path = os.path.join(work, name)
+    os.mkdir(path)
+    return path
+
+
+def expect_empty(label, folder):
+    note(os.listdir(folder) == [], "%s: something is left: %s" % (label, os.listdir(folder)))
+    shutil.rmtree(folder)
+
+
+def long_source(work, size=24 << 20):
+    path = os.path.join(work, "long.pt")
+    with open(path, "wb") as out:
+        out.truncate(size)
+    return path
+
+
+# ---- what works
+
+
+def check_files(work, source):
+    """Every rank has the file; there is nothing else, and no word on standard error but of rank 0."""
+    for size in (2, 3, 4):
+        for way in ("tcp", "file"):
+            for readers in (1, size):
+                out = empty_folder(work, "out")
+                job = Job(work, size, way)
+                ended = job.start_all("-v", "--readers", str(readers), "--chunk", "1M", source, out + "/%r.pt").end()
+                label = "%s, %d ranks, %d read" % (way, size, readers)
+                expect(label, ended, 0, r"ckpt: rank \d of %d on %s \(launcher none, transport tcp\)" % (size, HOST))
+                names = {"%d.pt" % rank for rank in range(size)} | {".%d.pt.ckpt-staged" % rank for rank in range(size)}
+                note(set(os.listdir(out)) == names, "%s: %s" % (label, os.listdir(out)))
+                for rank in range(size):
+                    note(same(source, "%s/%d.pt" % (out, rank)), "%s: rank %d has other bytes" % (label, rank))
+                ended = job.start_all(source, out + "/%r.pt").end()     # the same port again
+                expect(label + ", again", {0: ended[0]}, 0, "there already on all %d ranks" % size)
+                shutil.rmtree(out)
+    note(not os.path.exists(os.path.join(work, "meet")) or os.listdir(os.path.join(work, "meet")) == [],
+         "files of a meeting are left")
+
+
+def check_ways(work, source):
+    """By a name, by IPv6, by the variables of torchrun, with a file for the token; alone, without any."""
+    out = empty_folder(work, "ways")
+    token = os.path.join(work, "token")
+    with open(token, "w") as stream:
+        stream.write(TOKEN + "\n")
+    os.chmod(token, 0o600)
+    for label, host in (("name", "localhost"), ("IPv6", "[::1]")):
+        if label == "IPv6" and not has_ipv6():
+            continue
+        expect(label, Job(work, 2, host=host).start_all(source, out + "/" + label + "%r.pt").end(), 0)
+    job = Job(work, 2)
+    job.start(0, "--token-file", token, source, out + "/t%r.pt", CKPT_TOKEN="")
+    job.start(1, source, out + "/t%r.pt")
+    expect("token in a file", job.end(), 0)
+    for name, port in (("MASTER_PORT", -1), ("CKPT_RDZV_PORT", 0)):
+        job = Job(work, 2)
+        variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", name: str(job.port + port)}
+        job.start_all("--rdzv", "env", source, out + "/" + name + "%r.pt", **variables)
+        expect("env, " + name, job.end(), 0)
+    job = Job(work, 1)
+    job.start(0, source, out + "/alone.pt", CKPT_TOKEN="")
+    expect("alone", job.end(), 0)
+    job = Job(work, 2).start_all("--interface", "lo", "--transport", "tcp", source, out + "/i%r.pt")
+    expect("interface", job.end(), 0)
+    shutil.rmtree(out)
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
+def check_strangers(work, source):
+    """They connect before, meanwhile and say nothing, half of something, or garbage: nothing stops."""
+    out = empty_folder(work, "strangers")
+    job = Job(work, 3)
+    job.start(0, source, out + "/%r.pt")
+    strangers = [connect(job.port) for _ in range(40)]
+    for number, stranger in enumerate(strangers):
+        if number % 4 == 1:
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n" + b"x" * 300)
+        elif number % 4 == 2:
+            stranger.sendall(b"CKPTMEET\1\0\0\0\1")
+        elif number % 4 == 3:
+            stranger.close()
+    for rank in (1, 2):
+        job.start(rank, source, out + "/%r.pt")
+    expect("strangers", job.end(), 0)
+    for rank in range(3):
+        note(same(source, "%s/%d.pt" % (out, rank)), "strangers: rank %d has other bytes" % rank)
+    for stranger in strangers:
+        stranger.close()
+    shutil.rmtree(out)
+
+
+def connect(port, seconds=20):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=5)
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+# ---- ranks that do not meet
+
+
+def check_tokens(work, source):
+    out = empty_folder(work, "tokens")
+    last = (source, out + "/%r.pt")
+    job = Job(work, 2)
+    job.start(1, *last, CKPT_TOKEN="")
+    expect("no token", job.end(), 64, "give all ranks the same CKPT_TOKEN, or a --token-file")
+    job.start(1, *last, CKPT_TOKEN="short")
+    expect("short token", job.end(), 64, "has 5 bytes, wanted 16 to 1024")
+    token = os.path.join(work, "token")
+    for mode, status in ((0o644, 64), (0o640, 64), (0o600, 6)):
+        os.chmod(token, mode)
+        job.start(1, "--token-file", token, "--init-timeout", "1", *last, CKPT_TOKEN="")
+        expect("mode %o" % mode, job.end(), status, "chmod 600" if status == 64 else "waiting for rank 0")
+    start = time.monotonic()
+    job = Job(work, 2)
+    job.start(0, "--init-timeout", "3", *last)
+    job.start(1, "--init-timeout", "60", *last, CKPT_TOKEN="another secret of enough bytes")
+    ended = job.end()
+    expect("wrong token", {1: ended[1]}, 6, r"rank 0 \(%s, pid \d+\) at '127.0.0.1:\d+' has another token" % HOST)
+    expect("wrong token", {0: ended[0]}, 6, r"came from 127.0.0.1 as rank 1 \(%s, pid \d+\) has another token" % HOST,
+           "waiting for rank 1 of 2")
+    note(time.monotonic() - start < 15, "wrong token: took %.1f s" % (time.monotonic() - start))
+    for words in (err for _, err in ended.values()):
+        note(TOKEN not in words and "another secret" not in words, "a token is printed: " + words)
+    expect_empty("tokens", out)
+
+
+def check_meeting(work, source):
+    """Nobody listens, the port is taken, a rank never comes, options differ: who and where is named."""
+    out = empty_folder(work, "meeting")
+    last = ("--init-timeout", "2", source, out + "/%r.pt")
+    job = Job(work, 2)
+    job.start(1, *last)
+    expect("nobody listens", job.end(), 6, r"waiting for rank 0 of 2 at '127.0.0.1:%d': start it" % job.port,
+           "Connection refused")
+    job = Job(work, 3)
+    job.start(0, *last)
+    job.start(2, *last)
+    expect("rank 1 never comes", job.end(), 6, r"waiting for rank 1 of 3 at '127.0.0.1:%d': start them" % job.port)
+    job = Job(work, 2)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", job.port))
+        other.listen(5)
+        job.start(0, *last)
+        expect("port taken", job.end(), 6, r"port %d of '127.0.0.1' is taken" % job.port)
+    job = Job(work, 2, host="192.0.2.1")
+    job.start(0, *last)
+    expect("another host", job.end(), 6, r"rank 0 runs on %s, and '192.0.2.1' \(192.0.2.1:\d+\) is no address of that host" % HOST)
+    job = Job(work, 2)
+    job.start(0, *last)
+    job.start(1, "--chunk", "2M", *last)
+    expect("other options", job.end(), 6, r"rank 1 \(%s\) was started with other options than rank 0 \(%s\) \(--chunk, --depth\)" % (HOST, HOST))
+    job = Job(work, 2)
+    job.start(0, *last)
+    job.start(1, "--interface", "none7", *last)
+    expect("no interface", job.end(), 8, r"rank 1 \(%s\): this host has no interface 'none7' with an address, it has: " % HOST)
+    for wish, pattern in (("tcp://nohost", "has no port, wanted HOST:PORT"), ("tcp://a:99999", "wanted a port from 1 to 65535"),
+                          ("env", "--rdzv env goes by MASTER_ADDR, which is not set")):
+        job = Job(work, 2)
+        job.start(0, "--rdzv", wish, *last)
+        expect(wish, job.end(), 64, pattern)
+    expect_empty("meeting", out)
+
+
+# ---- failures on the way
+
+
+def lose(work, size, way, victim, number, timeout, readers=1):
+    """Rank VICTIM gets signal NUMBER on the way; what the others say, and how long they took."""
+    out, source = empty_folder(work, "lose"), long_source(work)
+    job = Job(work, size, way)
+    job.start_all(*SLOW, "--readers", str(readers), "--timeout", str(timeout), source, out + "/%r.pt")
+    job.wait_for_bytes(out)
+    process = job.processes.pop(victim)
+    process.send_signal(number)
+    begin = time.monotonic()
+    ended = job.end()
+    took = time.monotonic() - begin
+    process.kill()
+    process.communicate()
+    expect_empty("lose %d" % victim, out)
+    return ended, took
+
+
+def check_lost(work, _):
+    """The others end soon if it died, in the time if it hangs, and all name it."""
+    for way in ("tcp", "file"):
+        for size, victim in ((2, 0), (2, 1), (4, 0), (4, 1), (4, 2), (4, 3)):
+            if way == "file" and size == 2:
+                continue
+            ended, took = lose(work, size, way, victim, signal.SIGKILL, 20, readers=1 + victim % 2)
+            label = "%s: rank %d of %d dies" % (way, victim, size)
+            expect(label, ended, 7, r"no answer from rank %d \(%s\)" % (victim, HOST))
+            note(took < 5, "%s: the others ended after %.1f s" % (label, took))
+    for size, victim in ((3, 1), (3, 0), (2, 1)):
+        ended, took = lose(work, size, "tcp", victim, signal.SIGSTOP, 2)
+        label = "rank %d of %d hangs" % (victim, size)
+        expect(label, ended, 7, r"no answer from rank %d \(%s\)" % (victim, HOST))
+        note(took < 8, "%s: the others ended after %.1f s" % (label, took))
+        print("%s: the others ended after %.1f s (--timeout 2)" % (label, took))
+
+
+def check_woken(work, _):
+    """A rank that was stopped, and goes on when the others have given it up."""
+    out, source = empty_folder(work, "woken"), long_source(work)
+    job = Job(work, 3).start_all(*SLOW, "--timeout", "2", source, out + "/%r.pt")
+    job.wait_for_bytes(out)
+    process = job.processes.pop(1)
+    process.send_signal(signal.SIGSTOP)
+    expect("woken: the others", job.end(), 7, r"no answer from rank 1 \(%s\)" % HOST)
+    process.send_signal(signal.SIGCONT)
+    job.processes[1] = process
+    expect("woken", job.end(20), 7, r"no answer from rank 1 \(%s\)" % HOST)
+    expect_empty("woken", out)
+
+
+def check_signal(work, _):
+    """One rank alone gets it: that is how a node is drained."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        out, source = empty_folder(work, "signal"), long_source(work)
+        job = Job(work, 3).start_all(*SLOW, source, out + "/%r.pt")
+        job.wait_for_bytes(out)
+        job.processes[1].send_signal(number)
+        ended = job.end()
+        expect(number.name, ended, 128 + number)
+        expect(number.name, {0: ended[0]}, 128 + number, r"rank 1 \(%s\): interrupted, nothing was written" % HOST)
+        expect_empty(number.name, out)
+    job = Job(work, 2)
+    process = job.start(0, source, out + "/%r.pt")
+    connect(job.port).close()                       # it listens
+    process.send_signal(signal.SIGINT)
+    expect("interrupted", job.end(), 128 + signal.SIGINT, "interrupted while the ranks met")
+
+
+def check_rows(work, source):
+    """Of the table of failures: what is no matter of the transport ends as it does over MPI."""
+    out = empty_folder(work, "rows")
+    ended = Job(work, 3).start_all(source + "x", out + "/%r.pt").end()
+    expect("no source", ended, 3)
+    expect("no source", {0: ended[0]}, 3, r"rank 0 \(", "source.ptx: cannot open")
+    job = Job(work, 3)
+    for rank in range(3):
+        job.start(rank, source, out + "/%r/a.pt")
+    ended = job.end()
+    expect("no folder", ended, 4)
+    expect("no folder", {0: ended[0]}, 4, r"rank 0 \(", "--mkdir")
+    ended = Job(work, 2).start_all("--expect", "12345678", source, out + "/%r.pt").end()
+    expect("another checksum", ended, 5)
+    expect("no MPI", Job(work, 2).start_all("--transport", "mpi", source, out + "/%r.pt", CKPT_MPI_PLUGIN="/no.so").end(), 8)
+    ended = Job(work, 2).start_all("--transport", "nccl", source, out + "/%r.pt").end()
+    expect("no GPU", ended, 8)
+    os.mkdir(out + "/0")
+    os.mkdir(out + "/2")
+    ended = Job(work, 3).start_all("--keep-going", source, out + "/%r/a.pt").end()
+    expect("the others go on", ended, 9)
+    note(all(same(source, "%s/%d/a.pt" % (out, rank)) for rank in (0, 2)), "the others go on: other bytes")
+    shutil.rmtree(out)
+    out, long = empty_folder(work, "rows"), long_source(work)
+    job = Job(work, 3).start_all(*SLOW, long, out + "/%r.pt")
+    job.wait_for_bytes(out)
+    os.truncate(long, 1 << 20)
+    ended = job.end()
+    expect("a source cut on the way", ended, 3)
+    expect_empty("rows", out)
+
+
+def check_kills(work, source):
+    """A rank is killed or stopped at a random time, also while they meet: the others end, and have all or nothing."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 40 if LONG else 6
+    late = 0
+    for seed in range(count):
+        pick = random.Random(seed)
+        out, size = empty_folder(work, "kill"), pick.randint(2, 5)
+        job = Job(work, size, pick.choice(("tcp", "file")))
+        how = signal.SIGSTOP if seed % 6 == 5 else signal.SIGKILL
+        flags = ["--timeout", "2", "--init-timeout", "4", "--chunk", pick.choice(("4K", "64K", "1M")), "--readers",
+                 str(pick.randint(1, size))]
+        job.start_all(*flags, source, out + "/%r.pt")
+        time.sleep(pick.uniform(0, 0.6) ** 2)       # a random time is what is tried
+        victim = pick.randrange(size)
+        process = job.processes.pop(victim)
+        process.send_signal(how)
+        ended = job.end(40)
+        process.kill()
+        process.communicate()
+        label = "kill %d (%s, rank %d of %d)" % (seed, how.name, victim, size)
+        codes = {code for code, _ in ended.values()}
+        note(codes <= {0, 6, 7} and len(codes) == 1, "%s: %s" % (label, ended))
+        there = [rank for rank in range(size) if os.path.exists("%s/%d.pt" % (out, rank))]
+        note(all(same(source, "%s/%d.pt" % (out, rank)) for rank in there), "%s: other bytes" % label)
+        late += codes == {0}
+        shutil.rmtree(out)
+    print("%d kills, %d came too late" % (count, late))
+
+
+def main():
+    base = os.environ.get("CKPT_TEST_DIR") or None
+    if base:
+        os.makedirs(base, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tcp-", dir=base) as work:
+        source = os.path.join(work, "source.pt")
+        with open(source, "wb") as out:
+            out.write(random.Random(1).randbytes((9 << 20) + 12345))
+        for check in (check_files, check_ways, check_strangers, check_tokens, check_meeting, check_lost, check_woken, check_signal,
+                      check_rows, check_kills):
+            check(work, source)
+    print("%d failures" % len(FAILURES))
+    return 1 if FAILURES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
