@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who connects, until it has proven that it knows the secret.
+ *
+ * What must stay true: nobody who is not proven gets memory or time beyond the bounds, or anything that
+ * depends on the secret but a yes or no. ADMIT alone decides what becomes of who is proven.
+ */
 #include "job/tcp_door.h"
 
 #include "base/clock.h"

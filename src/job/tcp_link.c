@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection of two ranks, which never blocks.
+ *
+ * What must stay true: no more is read than the message that is waited for, so whoever uses the connection
+ * next finds the rest. A frame has its number as soon as it is put, so it is put only where it fits.
+ */
 #include "job/tcp_link.h"
 
 #include "base/clock.h"

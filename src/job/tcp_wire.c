@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The messages of ranks over TCP as bytes, and their keyed hashes (HMAC-SHA-256).
+ *
+ * What must stay true: the token itself is never in a message, and every hash begins with a label that no
+ * other has, so that none can stand for another. A length is bounded before it is believed, and hashes are
+ * compared without telling by the time where they differ. What is shown before a proof is printable.
+ */
 #include "job/tcp_wire.h"
 
 #include <assert.h>

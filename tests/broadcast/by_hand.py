@@ -152,7 +152,7 @@ def check_killed(ranks, times):
     """Ranks are killed at random times; whoever starts again with the same key meets the living, not the dead."""
     for number in range(times):
         for rank in range(3):
-            ranks.start(rank, rank, 3, "--init-timeout", "3")
+            ranks.start(rank, rank, 3, "--transport", "nccl", "--init-timeout", "3")
         time.sleep(random.uniform(0, 0.3))
         for process in ranks.processes.values():
             process.kill()
