@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt broadcast over plain TCP between hosts: network namespaces on a bridge, each with a second network.
+
+Needs root and what makes namespaces; exits with 77 where there is none.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import hosts
+import tcp
+from tcp import TOKEN, empty_folder, environment, expect, expect_empty, long_source, note, same
+
+INSIDE = 'hostname "$0" && exec "$@"'
+RATE_MBIT = 400
+
+
+class Hosts(hosts.Hosts):
+    """HOST i has the addresses 10.213.7.i on eth0, and 10.213.8.i on fast0."""
+
+    def make(self):
+        steps = []
+        for i, name in enumerate(self.names):
+            inside = ("ip", "netns", "exec", name, "ip")
+            link = self.links[i] + "f"
+            steps += [("ip", "link", "add", link, "type", "veth", "peer", "name", "fast0", "netns", name),
+                      ("ip", "link", "set", link, "master", self.bridge, "up"),
+                      inside + ("addr", "add", "10.213.8.%d/24" % (i + 1), "dev", "fast0"),
+                      inside + ("link", "set", "fast0", "up")]
+        return super().make() and all(hosts.sh(*step) for step in steps)
+
+    def remove(self):
+        for link in self.links:
+            hosts.sh("ip", "link", "del", link + "f")
+        super().remove()
+
+    def inside(self, number):
+        return ("ip", "netns", "exec", self.names[number], "unshare", "--uts", "sh", "-c", INSIDE, self.names[number])
+
+    def filter(self, number, network):
+        """What HOST sends to NETWORK goes nowhere."""
+        return hosts.sh("ip", "netns", "exec", self.names[number], "ip", "route", "add", "blackhole", network, "metric", "0")
+
+
+class Job(tcp.Job):
+    """One rank on each of HOSTS, the first of which others find at 10.213.7.1."""
+
+    def __init__(self, work, some, way="tcp"):
+        super().__init__(work, len(some.names), way, host="10.213.7.1")
+        self.hosts = some
+
+    def start(self, rank, *arguments, before=(), **more):
+        return super().start(rank, *arguments, before=(*self.hosts.inside(rank), *before), **more)
+
+
+def check_bytes(some, work, source):
+    """All hosts have the same bytes, whichever way they meet and whichever network they take."""
+    for way in ("tcp", "file"):
+        for more in ((), ("--interface", "fast0"), ("--readers", str(len(some.names)), "--chunk", "1M")):
+            out = empty_folder(work, "bytes")
+            ended = Job(work, some, way).start_all("-v", *more, source, out + "/%h.pt").end()
+            label = "%d hosts, %s, %s" % (len(some.names), way, " ".join(more))
+            expect(label, ended, 0, "transport tcp")
+            for name in some.names:
+                note(same(source, "%s/%s.pt" % (out, name)), "%s: %s has other bytes" % (label, name))
+            shutil.rmtree(out)
+
+
+def check_cut(some, work, number):
+    """The others end in time and name the host; nobody has a part of the file."""
+    timeout, out, source = 2, empty_folder(work, "cut"), long_source(work, 1 << 30)
+    job = Job(work, some).start_all("--timeout", str(timeout), "--chunk", "64K", "--depth", "2", source, out + "/%h.pt")
+    job.wait_for_bytes(out)
+    note(some.cut(number), "cut %d: the link stays up" % number)
+    begin = time.monotonic()
+    far = job.processes.pop(number)
+    ended = job.end()
+    took = time.monotonic() - begin
+    label = "cut off from rank %d" % number
+    expect(label, ended, 7, r"no answer from rank %d \(%s\)" % (number, some.names[number]))
+    note(took < 3 * timeout + 6, "%s: the others ended after %.1f s" % (label, took))
+    job.processes[number] = far
+    expect(label + ", the one that was", job.end(20), 7)
+    expect_empty(label, out)
+    print("%s: the others ended after %.1f s (--timeout %d)" % (label, took, timeout))
+
+
+def check_short_cut(some, work, source):
+    """A link that comes back within the time is no failure."""
+    out = empty_folder(work, "short")
+    note(some.limit("%dmbit" % RATE_MBIT), "no rate can be set")
+    job = Job(work, some).start_all("--timeout", "20", "--chunk", "64K", long_source(work, 64 << 20), out + "/%h.pt")
+    job.wait_for_bytes(out)
+    note(some.cut(1), "the link stays up")
+    time.sleep(1)                                   # so long it is down
+    hosts.sh("ip", "link", "set", some.links[1], "up")
+    expect("a link that comes back", job.end(), 0)
+    shutil.rmtree(out)
+
+
+def check_filtered(some, work, source):
+    """All meet, but two of them cannot connect: both are named, and what to do."""
+    out = empty_folder(work, "filtered")
+    inside = ("ip", "netns", "exec", some.names[1], "ip", "route", "add")
+    note(hosts.sh(*inside, "blackhole", "10.213.7.3/32"), "nothing can be filtered")
+    job = Job(work, some).start_all("--timeout", "3", source, out + "/%h.pt")
+    ended = job.end()
+    expect("filtered", ended, 7, r"rank 1 \(%s\) cannot connect to rank 2 \(%s\) at 10.213.7.3:\d+: " % tuple(some.names[1:3]),
+           "--interface NAME chooses another network")
+    job = Job(work, some).start_all("--interface", "fast0", source, out + "/%h.pt")
+    expect("around it", job.end(), 0)
+    shutil.rmtree(out)
+
+
+def check_stranger(some, work, source):
+    """Somebody on the network connects to every port of a host while the ranks meet, and holds the connections."""
+    out = empty_folder(work, "stranger")
+    job = Job(work, some)
+    knock = ("import socket,sys,time\nheld=[]\nend=time.monotonic()+float(sys.argv[1])\nwhile time.monotonic()<end:\n"
+             " for port in range(32768, 61000, 7):\n  s=socket.socket(); s.setblocking(False)\n"
+             "  s.connect_ex(('10.213.7.1', port)); held.append(s)\n  held[-400:-300]=[]\n")
+    knocker = subprocess.Popen([*some.inside(2), sys.executable, "-c", knock, "3"], stderr=subprocess.DEVNULL)
+    job.start_all(source, out + "/%h.pt")
+    expect("a port scanner", job.end(), 0)
+    knocker.kill()
+    knocker.wait()
+    shutil.rmtree(out)
+
+
+def check_reboot(some, work, _):
+    """A host goes down without a word and comes back: its kernel knows no such connection."""
+    out, source = empty_folder(work, "reboot"), long_source(work, 1 << 30)
+    job = Job(work, some).start_all("--timeout", "3", "--chunk", "64K", "--depth", "2", source, out + "/%h.pt")
+    job.wait_for_bytes(out)
+    victim = job.processes.pop(1)
+    some.cut(1)
+    victim.send_signal(signal.SIGKILL)              # what it would say goes nowhere
+    victim.communicate()
+    hosts.sh("ip", "netns", "exec", some.names[1], "ss", "-K", "dst", "10.213.7.0/24")
+    hosts.sh("ip", "link", "set", some.links[1], "up")
+    begin = time.monotonic()
+    ended = job.end()
+    expect("a host that starts again", ended, 7, r"no answer from rank 1 \(%s\)" % some.names[1])
+    note(time.monotonic() - begin < 15, "a host that starts again: %.1f s" % (time.monotonic() - begin))
+    expect_empty("reboot", out)
+
+
+def check_speed(some, work, _):
+    """No slower than what a link carries, however many hosts there are."""
+    size = 64 << 20
+    note(some.limit("%dmbit" % RATE_MBIT), "no rate can be set")
+    source = long_source(work, size)
+    begin = time.monotonic()
+    job = Job(work, some)
+    ended = job.start_all("--target", "null", source).end()
+    took = time.monotonic() - begin
+    expect("speed", ended, 0)
+    print("%d hosts of %d Mbit/s: %.2f s for %d MiB, the links need %.2f s; %s" % (
+        len(some.names), RATE_MBIT, took, size >> 20, size * 8 / RATE_MBIT / 1e6, ended[0][1].strip()))
+
+
+def with_hosts(work, source, check, count=3, *more):
+    """Made anew for each: what a cut leaves behind takes minutes to go."""
+    hosts.Hosts.made %= 6
+    some = Hosts(work, count)
+    try:
+        if not some.make():
+            print("skipped: no network namespaces can be made here")
+            sys.exit(77)
+        check(some, work, *(more or (source,)))
+    finally:
+        hosts.kill_all([pid for pids in some.processes("") for pid in pids])
+        some.remove()
+
+
+def main():
+    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("unshare"):
+        print("skipped: hosts are made of network namespaces, which takes root and iproute2")
+        return 77
+    base = os.environ.get("CKPT_TEST_DIR") or None
+    if base:
+        os.makedirs(base, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tcp-hosts-", dir=base) as work:
+        source = os.path.join(work, "source.pt")
+        with open(source, "wb") as out:
+            out.write(os.urandom((9 << 20) + 12345))
+        for count in (2, 4):
+            with_hosts(work, source, check_bytes, count)
+        for number in (2, 1, 0):
+            with_hosts(work, source, check_cut, 3, number)
+        for check in (check_short_cut, check_filtered, check_stranger, check_reboot):
+            with_hosts(work, source, check)
+        for count in (2, 4):
+            with_hosts(work, source, check_speed, count)
+    print("%d failures" % len(tcp.FAILURES))
+    return 1 if tcp.FAILURES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
