@@ -41,7 +41,7 @@ static const struct {
 	{ "broadcast", "verify", " crc none reread ", false },
 	{ "broadcast", "transport", " nccl mpi self ", true },
 	{ "broadcast", "launcher", " torchrun openmpi mpich slurm k8s env none ", true },
-	{ "broadcast", "rdzv", " auto pmix mpi file: id: ", true },
+	{ "broadcast", "rdzv", " auto pmix mpi file: tcp:// env id: ", true },
 };
 
 const char *option_words(const struct command *cmd, const struct opt *option, bool *open)

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "io/network.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -461,6 +462,7 @@ int ckpt_tcp_star_vote(struct ckpt_tcp_star *s, uint64_t *numbers, size_t count,
 	uint8_t bytes[CKPT_TCP_MOST_VOTES * NUMBER];
 	int rc;
 
+	assert(count <= CKPT_TCP_MOST_VOTES);
 	if (!is_rank0(s))
 		send_all(s, CKPT_WIRE_VOTE, bytes, write_numbers(numbers, count, bytes));
 	rc = wait_for_votes(s, deadline, err);

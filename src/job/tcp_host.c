@@ -248,8 +248,8 @@ static unsigned collect(struct ckpt_tcp_meeting *m, unsigned *first)
 		struct ckpt_tcp_link *l = m->seats[i].link;
 
 		if (l)
-			m->fds[count++] = (struct pollfd){ .fd = l->fd,
-							   .events = m->seats[i].has_taken ? 0 : ckpt_tcp_link_events(l) };
+			m->fds[count++] = (struct pollfd){ .fd = m->seats[i].has_taken ? -1 : l->fd,
+							   .events = ckpt_tcp_link_events(l) };
 	}
 	return count;
 }

@@ -7,7 +7,6 @@ Needs root and what makes namespaces; exits with 77 where there is none.
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import time
 
 import hosts
 import tcp
-from tcp import TOKEN, empty_folder, environment, expect, expect_empty, long_source, note, same
+from tcp import empty_folder, expect, expect_empty, long_source, note, same
 
 INSIDE = 'hostname "$0" && exec "$@"'
 RATE_MBIT = 400
@@ -42,10 +41,6 @@ class Hosts(hosts.Hosts):
 
     def inside(self, number):
         return ("ip", "netns", "exec", self.names[number], "unshare", "--uts", "sh", "-c", INSIDE, self.names[number])
-
-    def filter(self, number, network):
-        """What HOST sends to NETWORK goes nowhere."""
-        return hosts.sh("ip", "netns", "exec", self.names[number], "ip", "route", "add", "blackhole", network, "metric", "0")
 
 
 class Job(tcp.Job):

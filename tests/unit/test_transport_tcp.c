@@ -416,6 +416,37 @@ static void a_rank_that_stops_is_heard_by_all_at_once(void **state)
 	assert_true(ckpt_now_nsec() - before < 5000000000);
 }
 
+static void vote_on_two(struct ckpt_tcp_star *star, struct ckpt_tcp_ring *ring)
+{
+	uint64_t numbers[2] = { 0 };
+
+	(void)ring;
+	ckpt_tcp_star_vote(star, numbers, 1, in_seconds(20), NULL);
+	ckpt_tcp_star_vote(star, numbers, 2, in_seconds(0.5), NULL);
+	pthread_barrier_wait(&barrier);
+}
+
+static void vote_on_three(struct ckpt_transport *t)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint64_t numbers[3] = { 0 };
+	int rc = t->ops->vote(t, numbers, 3, in_seconds(20), &err);
+
+	fail_rank(t, rc, &err);
+	if (rc < 0)
+		t->ops->abort(t);
+	pthread_barrier_wait(&barrier);
+}
+
+static void a_vote_on_something_else_is_an_error(void **state)
+{
+	(void)state;
+	make_ranks(2, 20, vote_on_three);
+	ranks[1].raw = vote_on_two;
+	run(2);
+	check_text(0, CKPT_E_PEER, ") votes on 2 numbers, rank 0 on 3");
+}
+
 /* ---- strangers ---- */
 
 static void another_secret_is_none_of_ours(void **state)
@@ -468,6 +499,7 @@ UNIT_SUITE(test_transport_tcp)
 		TEST(a_chunk_that_does_not_fit_ends_the_transport),
 		TEST(a_connection_that_ends_in_a_chunk_is_an_error),
 		TEST(a_rank_that_stops_is_heard_by_all_at_once),
+		TEST(a_vote_on_something_else_is_an_error),
 		TEST(another_secret_is_none_of_ours),
 		TEST(an_interface_that_is_not_there_is_told),
 		TEST(it_can_be_cancelled),
