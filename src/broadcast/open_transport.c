@@ -38,7 +38,7 @@ static_assert((int)CKPT_MEET_HELLO <= (int)CKPT_MOST_HELLO &&
 		      (int)CKPT_MEET_PLAN <= (int)CKPT_MOST_HELLO,
 	      "a hello and a plan fit into the messages of a rendezvous");
 
-enum { INIT_PATIENCE_S = 120, SECOND_MEETING_S = 10 };
+enum { INIT_PATIENCE_S = 120, SECOND_MEETING_S = 10, TCP_GRACE_S = 5 };
 
 /* Ranks of a node notice a failure by themselves at different times; an abort waits so long. */
 static const uint64_t ANNOUNCED_NSEC = 2000000000;
@@ -82,6 +82,14 @@ struct ckpt_watchdog *ckpt_session_watch(const struct ckpt_session *s, double se
 		"ckpt: broadcast: rank %u: %s did not come back within %.0f s: a rank has died or hangs",
 		s->world.rank, what, seconds);
 	return ckpt_watchdog_start((uint64_t)(seconds * 1e9), code, text);
+}
+
+/* All ranks are there, for example out of MPI_Init: from then on, a silent rank is a lost one. */
+static uint64_t limit_by_timeout(const struct ckpt_session *s, uint64_t deadline)
+{
+	uint64_t end = ckpt_now_nsec() + (uint64_t)(s->o.timeout_s * 1e9);
+
+	return end < deadline ? end : deadline;
 }
 
 /* MPI numbers its ranks itself: it must have been started as the launcher's variables say. */
@@ -244,7 +252,9 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 	if (all != mine)
 		free(all);
 	if (rc == 0 && r)
-		rc = r->ops->share(r, bytes, sizeof(bytes), deadline, &s->err);
+		rc = r->ops->share(r, bytes, sizeof(bytes), s->star ? limit_by_timeout(s, deadline) : deadline, &s->err);
+	if (rc < 0 && s->star)
+		ckpt_tcp_star_refuse(s->star, &s->err); /* those that have the plan come there */
 	if (rc < 0)
 		return rc;
 	ckpt_meet_read_plan(bytes, plan);
@@ -357,18 +367,13 @@ static int open_without_gpu(struct ckpt_session *s, struct ckpt_transport **mpi,
 	return 0;
 }
 
-/* All ranks are there, for example out of MPI_Init: from then on, a silent rank is a lost one. */
-static uint64_t limit_by_timeout(const struct ckpt_session *s, uint64_t deadline)
-{
-	uint64_t end = ckpt_now_nsec() + (uint64_t)(s->o.timeout_s * 1e9);
-
-	return end < deadline ? end : deadline;
-}
-
-/* By the plan. */
+/*
+ * By the plan. The others wait a little longer than rank 0, from which they then hear why nothing comes
+ * of it: one status and one sentence for all.
+ */
 static int open_tcp(struct ckpt_session *s, const struct ckpt_meet_plan *plan, struct ckpt_transport **out)
 {
-	uint64_t deadline = limit_by_timeout(s, ckpt_now_nsec() + (uint64_t)(init_seconds(s) * 1e9));
+	uint64_t deadline = limit_by_timeout(s, UINT64_MAX) + (s->world.rank ? TCP_GRACE_S * 1000000000ull : 0);
 	struct ckpt_tcp_star *star = s->star;
 	int rc = 0;
 
@@ -559,7 +564,7 @@ static int meet_at(struct ckpt_session *s, const struct meeting_place *place, ui
 		rc = open_nccl_with_others(s, &plan, place, mpi, out);
 	} else if (rc == 0 && !strcmp(plan.transport, "tcp")) {
 		rc = open_tcp(s, &plan, out);
-		s->agreement.broken = rc < 0;
+		s->agreement.broken = rc < 0 && mpi; /* which does not end in order without all ranks */
 	} else if (rc == 0) {
 		rc = open_without_gpu(s, &mpi, out);
 		s->agreement.broken = rc < 0;

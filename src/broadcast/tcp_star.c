@@ -44,6 +44,7 @@ struct ckpt_tcp_star {
 	struct ckpt_tcp_meeting *m; /* owned */
 	/* On rank 0: by rank. Else one: of rank 0. */
 	struct ballot *ballots; /* owned */
+	bool is_open;
 	bool has_stopped;	/* this rank has said so */
 	bool is_over;		/* somebody has failed: WHY */
 	char why[400];
@@ -174,6 +175,11 @@ int ckpt_tcp_star_listen(struct ckpt_tcp_star *s, const struct ckpt_tcp_resolved
 	return 0;
 }
 
+void ckpt_tcp_star_refuse(struct ckpt_tcp_star *s, const struct ckpt_error *why)
+{
+	ckpt_tcp_host_refuse(s->m, why, UINT64_MAX);
+}
+
 /* The own end of a connection: the other side reaches this host there. */
 static int find_own_end(const struct ckpt_tcp_link *l, struct sockaddr_storage *out, struct ckpt_error *err)
 {
@@ -274,6 +280,7 @@ int ckpt_tcp_star_open(struct ckpt_tcp_star *s, ckpt_tcp_listen *listen, void *c
 	for (uint32_t i = 0; rc == 0 && i < link_count(s); i++)
 		if (link_of(s, i))
 			ckpt_io_set_no_keepalive(link_of(s, i)->fd);
+	s->is_open = rc == 0;
 	return rc;
 }
 
@@ -550,7 +557,9 @@ static void ask_missing(struct ckpt_tcp_star *s, uint64_t nsec)
 void ckpt_tcp_star_find_silent(struct ckpt_tcp_star *s, uint64_t nsec, char *text, size_t size)
 {
 	ckpt_tcp_star_stop(s, "");
-	if (is_rank0(s))
+	if (!s->is_open)
+		s->missing[0] = '\0';
+	else if (is_rank0(s))
 		collect_missing(s, nsec);
 	else
 		ask_missing(s, 2 * nsec);

@@ -32,6 +32,9 @@ void ckpt_tcp_star_close(struct ckpt_tcp_star *star, bool in_order);
 int ckpt_tcp_star_listen(struct ckpt_tcp_star *star, const struct ckpt_tcp_resolved *at,
 			 struct ckpt_tcp_place *place, struct ckpt_error *err);
 
+/* On rank 0, in the place of opening it: the ranks that come for it, or have come, are told WHY. */
+void ckpt_tcp_star_refuse(struct ckpt_tcp_star *star, const struct ckpt_error *why);
+
 /* What a rank knows about the ring when all are connected to rank 0. */
 struct ckpt_tcp_neighbors {
 	struct sockaddr_storage next; /* where the next rank listens for this one */
@@ -59,7 +62,7 @@ int ckpt_tcp_star_vote(struct ckpt_tcp_star *star, uint64_t *numbers, size_t cou
 /* All end, for the reason WHY, which each of them gives as its own. */
 void ckpt_tcp_star_stop(struct ckpt_tcp_star *star, const char *why);
 
-/* As find_silent() of a transport. */
+/* As find_silent() of a transport; "" before it is open. */
 void ckpt_tcp_star_find_silent(struct ckpt_tcp_star *star, uint64_t nsec, char *text, size_t size);
 
 /* For handshakes of the ring: the secret, and who this is. */

@@ -30,8 +30,8 @@ enum {
 	NOBODY = CKPT_MOST_FLYING,
 };
 
-/* Between looks at what rank 0 says while bytes are carried. */
-static const uint64_t LOOK_NSEC = 20000000;
+/* Between looks at what rank 0 says while bytes are carried; and how long who does not answer is looked for. */
+static const uint64_t LOOK_NSEC = 20000000, ASKED_NSEC = 1000000000;
 
 struct flight {
 	struct ckpt_transport_chunk chunk;
@@ -322,6 +322,7 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 		.find_silent = find_silent,
 	};
 	struct tcp *t = calloc(1, sizeof(*t));
+	char text[200] = "";
 	int rc;
 
 	*out = NULL;
@@ -336,9 +337,13 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 	if (rc == 0)
 		rc = check_all_opened(t, deadline, err);
 	t->broken = rc < 0;
-	if (rc < 0)
-		close_tcp(&t->base);
-	else
+	if (rc == 0) {
 		*out = &t->base;
+		return 0;
+	}
+	find_silent(&t->base, ASKED_NSEC, text, sizeof(text));
+	if (*text && err)
+		ckpt_error_append(err, "; no answer from %s", text);
+	close_tcp(&t->base);
 	return rc;
 }

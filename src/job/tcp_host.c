@@ -318,7 +318,7 @@ static bool is_all_told(const struct ckpt_tcp_meeting *m, bool all_ranks)
  * Tell the others why, so that they do not wait until their time is over; and those that come while
  * there is still time, for a moment.
  */
-static void refuse(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t deadline)
+void ckpt_tcp_host_refuse(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t deadline)
 {
 	bool is_own = why->status != CKPT_E_PEER;
 	char text[940] /* more than fits in an error */, said[sizeof(why->text)];
@@ -446,7 +446,7 @@ int ckpt_tcp_host_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t l
 	}
 	m->all = NULL;
 	if (rc < 0 && listens)
-		refuse(m, &why, deadline);
+		ckpt_tcp_host_refuse(m, &why, deadline);
 	if (rc < 0 && err)
 		*err = why;
 	return rc;
@@ -509,7 +509,7 @@ int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t le
 	}
 	m->answer = NULL;
 	if (rc < 0)
-		refuse(m, &why, deadline);
+		ckpt_tcp_host_refuse(m, &why, deadline);
 	ckpt_tcp_door_shut(&m->door);
 	if (rc < 0 && err)
 		*err = why;

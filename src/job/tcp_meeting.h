@@ -81,6 +81,8 @@ int ckpt_tcp_host_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t l
 			 uint64_t deadline, struct ckpt_error *err);
 int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t len,
 			uint64_t deadline, struct ckpt_error *err);
+/* Nothing comes of it: tell why to all who are there, and for a moment to those who still come. */
+void ckpt_tcp_host_refuse(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t deadline);
 /* Frees all connections. */
 void ckpt_tcp_host_close(struct ckpt_tcp_meeting *m);
 void ckpt_tcp_host_beat(struct ckpt_tcp_meeting *m, bool send);

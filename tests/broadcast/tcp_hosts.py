@@ -106,7 +106,7 @@ def check_filtered(some, work, source):
     note(hosts.sh(*inside, "blackhole", "10.213.7.3/32"), "nothing can be filtered")
     job = Job(work, some).start_all("--timeout", "3", source, out + "/%h.pt")
     ended = job.end()
-    expect("filtered", ended, 7, r"rank 1 \(%s\) cannot connect to rank 2 \(%s\) at 10.213.7.3:\d+: " % tuple(some.names[1:3]),
+    expect("filtered", ended, 6, r"rank 1 \(%s\) cannot connect to rank 2 \(%s\) at 10.213.7.3:\d+: " % tuple(some.names[1:3]),
            "--interface NAME chooses another network")
     job = Job(work, some).start_all("--interface", "fast0", source, out + "/%h.pt")
     expect("around it", job.end(), 0)
