@@ -82,9 +82,9 @@ static int begin(struct ckpt_transport *transport, const struct ckpt_transport_c
 	struct tcp *t = (struct tcp *)transport;
 	struct flight *f = &t->flights[ticket];
 
-	assert(ticket < CKPT_MOST_FLYING && f->state == DONE && chunk->nbytes <= UINT32_MAX);
 	if (t->broken)
 		return ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more");
+	assert(ticket < CKPT_MOST_FLYING && f->state == DONE && chunk->nbytes <= UINT32_MAX);
 	*f = (struct flight){ *chunk, t->begun++, DONE };
 	if (chunk->nbytes == 0)
 		return 0;

@@ -7,9 +7,11 @@
 #include "broadcast/transport_tcp.h"
 #include "io/network.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -447,6 +449,78 @@ static void a_vote_on_something_else_is_an_error(void **state)
 	check_text(0, CKPT_E_PEER, ") votes on 2 numbers, rank 0 on 3");
 }
 
+/* ---- calls of the system that fail ---- */
+
+struct fault {
+	enum ckpt_io_op op;
+	int code;
+	unsigned at;
+	atomic_uint seen;
+};
+
+static int inject(void *ctx, enum ckpt_io_op op)
+{
+	struct fault *f = ctx;
+
+	return op == f->op && atomic_fetch_add(&f->seen, 1) + 1 == f->at ? f->code : 0;
+}
+
+/* As a broadcast does: who fails looks for the silent ones, and then gives up. */
+static void carry_or_give_up(struct ckpt_transport *t)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint64_t nothing = 0;
+	char text[200];
+	int rc = carry(t, 12, 3, t->size, &err);
+
+	if (rc == 0)
+		rc = t->ops->vote(t, &nothing, 1, in_seconds(5), &err);
+	if (rc < 0) {
+		t->ops->find_silent(t, 300000000, text, sizeof(text));
+		t->ops->abort(t);
+	}
+	fail_rank(t, rc, &err);
+}
+
+static void whichever_call_fails_all_ranks_end(void **state)
+{
+	static const struct {
+		enum ckpt_io_op op;
+		int code;
+	} faults[] = {
+		{ CKPT_IO_SOCKET, EMFILE },   { CKPT_IO_BIND, EACCES },	    { CKPT_IO_LISTEN, EADDRINUSE },
+		{ CKPT_IO_ACCEPT, EMFILE },   { CKPT_IO_CONNECT, ENETDOWN }, { CKPT_IO_SEND, ECONNRESET },
+		{ CKPT_IO_RECV, ECONNRESET }, { CKPT_IO_POLL, ENOMEM },	    { CKPT_IO_SEND, EINTR },
+		{ CKPT_IO_RECV, EINTR },      { CKPT_IO_POLL, EINTR },
+	};
+	static const unsigned places[] = { 1, 2, 3, 5, 8, 13, 21, 34, 55, 89 };
+	unsigned failed = 0;
+
+	(void)state;
+	for (size_t f = 0; f < COUNT(faults); f++)
+		for (size_t p = 0; p < COUNT(places); p++) {
+			struct fault fault = { .op = faults[f].op, .code = faults[f].code, .at = places[p] };
+			uint64_t before = ckpt_now_nsec();
+
+			make_ranks(3, 1, carry_or_give_up);
+			ckpt_io_set_hook(inject, &fault);
+			run(3);
+			ckpt_io_set_hook(NULL, NULL);
+			if (atomic_load(&fault.seen) < fault.at)
+				break;
+			for (uint32_t i = 0; i < 3; i++) {
+				if (ranks[i].rc == CKPT_E_FORMAT)
+					print_message("fault %zu at %u, rank %u: %s\n", f, fault.at, i, unit_message(&ranks[i].err));
+				assert_int_not_equal(ranks[i].rc, CKPT_E_FORMAT); /* other bytes */
+				failed += ranks[i].rc < 0;
+			}
+			if (fault.code == EINTR)
+				check_all(3);
+			assert_true(ckpt_now_nsec() - before < 8000000000);
+		}
+	assert_true(failed > 50);
+}
+
 /* ---- strangers ---- */
 
 static void another_secret_is_none_of_ours(void **state)
@@ -500,6 +574,7 @@ UNIT_SUITE(test_transport_tcp)
 		TEST(a_connection_that_ends_in_a_chunk_is_an_error),
 		TEST(a_rank_that_stops_is_heard_by_all_at_once),
 		TEST(a_vote_on_something_else_is_an_error),
+		TEST(whichever_call_fails_all_ranks_end),
 		TEST(another_secret_is_none_of_ours),
 		TEST(an_interface_that_is_not_there_is_told),
 		TEST(it_can_be_cancelled),
