@@ -55,7 +55,9 @@ class Job:
         env = environment(**more)
         if self.way == "tcp" and more.get("CKPT_TOKEN", TOKEN):
             env.setdefault("CKPT_TOKEN", TOKEN)
-        argv = [*before, CKPT, "broadcast", "--rank", str(rank), "--world-size", str(self.size)]
+        argv = [*before, CKPT, "broadcast"]
+        if "--launcher" not in arguments:
+            argv += ["--rank", str(rank), "--world-size", str(self.size)]
         if "--rdzv" not in arguments:
             argv += ["--rdzv", self.rdzv]
         if self.way == "file":

@@ -113,6 +113,30 @@ def check_filtered(some, work, source):
     shutil.rmtree(out)
 
 
+def check_pods(some, work, source):
+    """As the pods of an Indexed Job: a number from the job, and a name of rank 0 that is known some time after the start."""
+    out, names = empty_folder(work, "pods"), os.path.join(work, "names")
+    with open(names, "w") as stream:
+        stream.write("127.0.0.1 localhost\n")
+    job = Job(work, some)
+    own = ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', names)
+    for rank in range(len(some.names)):
+        job.start(rank, "--launcher", "k8s", "--rdzv", "tcp://train-0.train:29400", source, out + "/%r.pt", before=own,
+                  JOB_COMPLETION_INDEX=str(rank), CKPT_WORLD_SIZE=str(len(some.names)))
+    hosts.wait_for(lambda: sum(is_at_work(p.pid) for p in job.processes.values()) == len(some.names), 10)
+    with open(names, "a") as stream:
+        stream.write("10.213.7.1 train-0.train\n")
+    expect("pods", job.end(), 0)
+    for rank in range(len(some.names)):
+        note(same(source, "%s/%d.pt" % (out, rank)), "pods: rank %d has other bytes" % rank)
+    shutil.rmtree(out)
+
+
+def is_at_work(pid):
+    """It has come to where it meets the others, which it does in threads."""
+    return hosts.executable(pid) == "ckpt" and len(os.listdir("/proc/%d/task" % pid)) > 1
+
+
 def check_stranger(some, work, source):
     """Somebody on the network connects to every port of a host while the ranks meet, and holds the connections."""
     out = empty_folder(work, "stranger")
@@ -189,7 +213,7 @@ def main():
             with_hosts(work, source, check_bytes, count)
         for number in (2, 1, 0):
             with_hosts(work, source, check_cut, 3, number)
-        for check in (check_short_cut, check_filtered, check_stranger, check_reboot):
+        for check in (check_short_cut, check_filtered, check_pods, check_stranger, check_reboot):
             with_hosts(work, source, check)
         for count in (2, 4):
             with_hosts(work, source, check_speed, count)
