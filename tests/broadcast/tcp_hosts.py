@@ -113,6 +113,18 @@ def check_filtered(some, work, source):
     shutil.rmtree(out)
 
 
+def check_first_address(some, work, source):
+    """They meet in a folder, and one address of rank 0's host, maybe the first, leads nowhere: they take another."""
+    for address in ("10.213.7.1/32", "10.213.8.1/32"):
+        out = empty_folder(work, "first")
+        for name in some.names[1:]:
+            note(hosts.sh("ip", "netns", "exec", name, "ip", "route", "add", "blackhole", address), "nothing can be filtered")
+        expect("not " + address, Job(work, some, "file").start_all(source, out + "/%r.pt").end(), 0)
+        for name in some.names[1:]:
+            hosts.sh("ip", "netns", "exec", name, "ip", "route", "del", "blackhole", address)
+        shutil.rmtree(out)
+
+
 def check_pods(some, work, source):
     """As the pods of an Indexed Job: a number from the job, and a name of rank 0 that is known some time after the start."""
     out, names = empty_folder(work, "pods"), os.path.join(work, "names")
@@ -213,7 +225,7 @@ def main():
             with_hosts(work, source, check_bytes, count)
         for number in (2, 1, 0):
             with_hosts(work, source, check_cut, 3, number)
-        for check in (check_short_cut, check_filtered, check_pods, check_stranger, check_reboot):
+        for check in (check_short_cut, check_filtered, check_first_address, check_pods, check_stranger, check_reboot):
             with_hosts(work, source, check)
         for count in (2, 4):
             with_hosts(work, source, check_speed, count)
