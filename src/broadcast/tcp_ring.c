@@ -57,8 +57,8 @@ static int admit(void *ctx, struct ckpt_tcp_link *l, bool *is_taken, struct ckpt
 	struct opening *o = ctx;
 
 	(void)err;
-	if (memcmp(l->join.key, o->me.key, sizeof(o->me.key)) != 0 || l->join.rank != previous_rank(o) ||
-	    l->join.size != o->me.size) {
+	if (memcmp(l->join.key, o->me.key, sizeof(o->me.key)) != 0 ||
+	    l->join.rank != previous_rank(o) || l->join.size != o->me.size) {
 		ckpt_tcp_link_dismiss(l);
 		return 0;
 	}
@@ -76,11 +76,13 @@ static int listen_for_previous(void *ctx, struct sockaddr_storage *own, struct c
 	int rc = 0;
 
 	found.list[0].address = *own;
-	found.list[0].len = own->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	found.list[0].len = own->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						       : sizeof(struct sockaddr_in);
 	if (o->interface)
 		rc = ckpt_tcp_find_own(o->interface, &found, err);
 	if (rc == 0)
-		rc = ckpt_tcp_door_listen(&o->door, &found.list[0].address, found.list[0].len, &taken, err);
+		rc = ckpt_tcp_door_listen(&o->door, &found.list[0].address, found.list[0].len,
+					  &taken, err);
 	if (rc == 0)
 		return ckpt_fail(err, CKPT_E_PEER, "%s is no address of this host",
 				 ckpt_tcp_address_print(&found.list[0].address, o->own_text));
@@ -97,11 +99,12 @@ static int fail_connect(struct opening *o, const char *why, struct ckpt_error *e
 {
 	char text[CKPT_TCP_ADDRESS_TEXT];
 
-	return ckpt_fail(err, CKPT_E_PEER,
-			 "rank %" PRIu32 " (%s) cannot connect to %s at %s: %s; something may filter "
-			 "connections between these hosts, --interface NAME chooses another network",
-			 o->me.rank, o->me.host, o->ring->next_name,
-			 ckpt_tcp_address_print(&o->neighbors.next, text), why);
+	return ckpt_fail(
+		err, CKPT_E_PEER,
+		"rank %" PRIu32 " (%s) cannot connect to %s at %s: %s; something may filter "
+		"connections between these hosts, --interface NAME chooses another network",
+		o->me.rank, o->me.host, o->ring->next_name,
+		ckpt_tcp_address_print(&o->neighbors.next, text), why);
 }
 
 static int become_link(struct opening *o, struct ckpt_error *err)
@@ -120,9 +123,12 @@ static int begin_connect(struct opening *o, struct ckpt_error *err)
 	o->connecting = ckpt_io_socket(o->neighbors.next.ss_family);
 	if (o->connecting < 0)
 		return ckpt_fail_errno(err, "cannot make a socket");
-	if (ckpt_io_connect(o->connecting, (const struct sockaddr *)&o->neighbors.next, o->neighbors.next_len) == 0)
+	if (ckpt_io_connect(o->connecting, (const struct sockaddr *)&o->neighbors.next,
+			    o->neighbors.next_len) == 0)
 		return become_link(o, err);
-	return errno == EINPROGRESS || errno == EINTR ? 0 : fail_connect(o, ckpt_errno_text(errno), err);
+	return errno == EINPROGRESS || errno == EINTR
+		       ? 0
+		       : fail_connect(o, ckpt_errno_text(errno), err);
 }
 
 static int finish_connect(struct opening *o, struct ckpt_error *err)
@@ -178,10 +184,11 @@ static int fail_late(struct opening *o, struct ckpt_error *err)
 {
 	if (!o->out_is_proven)
 		return fail_connect(o, o->out ? "it does not answer" : "nothing comes back", err);
-	return ckpt_fail(err, CKPT_E_PEER,
-			 "%s did not connect to rank %" PRIu32 " (%s) at %s: it hangs, or something filters "
-			 "connections between these hosts; --interface NAME chooses another network",
-			 o->ring->previous_name, o->me.rank, o->me.host, o->own_text);
+	return ckpt_fail(
+		err, CKPT_E_PEER,
+		"%s did not connect to rank %" PRIu32 " (%s) at %s: it hangs, or something filters "
+		"connections between these hosts; --interface NAME chooses another network",
+		o->ring->previous_name, o->me.rank, o->me.host, o->own_text);
 }
 
 static int turn(struct opening *o, struct ckpt_error *err)
@@ -193,7 +200,8 @@ static int turn(struct opening *o, struct ckpt_error *err)
 	if (o->connecting >= 0)
 		fds[count++] = (struct pollfd){ .fd = o->connecting, .events = POLLOUT };
 	else if (o->out && !o->out_is_proven)
-		fds[count++] = (struct pollfd){ .fd = o->out->fd, .events = ckpt_tcp_link_events(o->out) };
+		fds[count++] =
+			(struct pollfd){ .fd = o->out->fd, .events = ckpt_tcp_link_events(o->out) };
 	if (ckpt_io_poll(fds, count, STEP_MSEC) < 0 && errno != EINTR)
 		return ckpt_fail_errno(err, "cannot wait for the ranks beside this one");
 	ckpt_tcp_door_note_ready(&o->door, fds);
@@ -209,10 +217,12 @@ static int turn(struct opening *o, struct ckpt_error *err)
 
 static bool is_open(const struct opening *o)
 {
-	return o->out_is_proven && o->in && !ckpt_tcp_link_has_more(o->in) && !ckpt_tcp_link_has_more(o->out);
+	return o->out_is_proven && o->in && !ckpt_tcp_link_has_more(o->in) &&
+	       !ckpt_tcp_link_has_more(o->out);
 }
 
-static int connect_both(struct opening *o, const volatile int *cancel, uint64_t deadline, struct ckpt_error *err)
+static int connect_both(struct opening *o, const volatile int *cancel, uint64_t deadline,
+			struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -231,8 +241,8 @@ static int connect_both(struct opening *o, const volatile int *cancel, uint64_t 
 
 static void name_neighbors(struct opening *o)
 {
-	snprintf(o->ring->next_name, sizeof(o->ring->next_name), "rank %" PRIu32 " (%.63s)", next_rank(o),
-		 o->neighbors.next_host);
+	snprintf(o->ring->next_name, sizeof(o->ring->next_name), "rank %" PRIu32 " (%.63s)",
+		 next_rank(o), o->neighbors.next_host);
 	snprintf(o->ring->previous_name, sizeof(o->ring->previous_name), "rank %" PRIu32 " (%.63s)",
 		 previous_rank(o), o->neighbors.previous_host);
 }
@@ -248,12 +258,14 @@ static int take_socket(struct ckpt_tcp_link **link)
 	return fd;
 }
 
-static void tell_others(struct ckpt_tcp_star *star, const struct ckpt_wire_join *me, int rc, const struct ckpt_error *err)
+static void tell_others(struct ckpt_tcp_star *star, const struct ckpt_wire_join *me, int rc,
+			const struct ckpt_error *err)
 {
 	bool is_own = rc != CKPT_E_PEER;
 	char text[400], said[sizeof(err->text)];
 
-	snprintf(text, sizeof(text), "%s%s%s%.300s", is_own ? "a rank on " : "", is_own ? me->host : "", is_own ? ": " : "",
+	snprintf(text, sizeof(text), "%s%s%s%.300s", is_own ? "a rank on " : "",
+		 is_own ? me->host : "", is_own ? ": " : "",
 		 ckpt_error_text(err, said, sizeof(said)));
 	ckpt_tcp_star_stop(star, text);
 }
@@ -262,7 +274,11 @@ int ckpt_tcp_ring_open(struct ckpt_tcp_star *star, const char *interface,
 		       const volatile int *cancel, uint64_t deadline, struct ckpt_tcp_ring *out,
 		       struct ckpt_error *err)
 {
-	struct opening o = { .star = star, .interface = interface, .ring = out, .me = *ckpt_tcp_star_me(star), .connecting = -1 };
+	struct opening o = { .star = star,
+			     .interface = interface,
+			     .ring = out,
+			     .me = *ckpt_tcp_star_me(star),
+			     .connecting = -1 };
 	struct ckpt_error why = CKPT_ERROR_INIT;
 	int rc;
 
@@ -273,7 +289,8 @@ int ckpt_tcp_ring_open(struct ckpt_tcp_star *star, const char *interface,
 	o.door.most_unproven = MOST_UNPROVEN;
 	o.door.admit = admit;
 	o.door.ctx = &o;
-	rc = ckpt_tcp_star_open(star, listen_for_previous, &o, cancel, deadline, &o.neighbors, &why);
+	rc = ckpt_tcp_star_open(star, listen_for_previous, &o, cancel, deadline, &o.neighbors,
+				&why);
 	if (rc == 0) {
 		name_neighbors(&o);
 		rc = connect_both(&o, cancel, deadline, &why);

@@ -9,7 +9,7 @@
  * before it connects to this one. Both sides of each prove that they know the star's secret.
  */
 struct ckpt_tcp_ring {
-	int next, previous; /* sockets, the caller's; -1: there is none */
+	int next, previous;			 /* sockets, the caller's; -1: there is none */
 	char next_name[100], previous_name[100]; /* "rank 2 (nodeC)" */
 };
 

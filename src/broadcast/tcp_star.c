@@ -45,8 +45,8 @@ struct ckpt_tcp_star {
 	/* On rank 0: by rank. Else one: of rank 0. */
 	struct ballot *ballots; /* owned */
 	bool is_open;
-	bool has_stopped;	/* this rank has said so */
-	bool is_over;		/* somebody has failed: WHY */
+	bool has_stopped; /* this rank has said so */
+	bool is_over;	  /* somebody has failed: WHY */
 	char why[400];
 	bool has_missing; /* rank 0 has said who does not answer */
 	char missing[200];
@@ -85,10 +85,12 @@ int ckpt_tcp_star_new(const struct ckpt_world *world, const uint8_t secret[CKPT_
 		ckpt_tcp_star_close(s, true);
 		return rc;
 	}
-	s->m->remedy = "all ranks have met, but not all connect now: one has died, or something filters "
-		       "connections between the hosts; --interface NAME chooses another network";
+	s->m->remedy =
+		"all ranks have met, but not all connect now: one has died, or something filters "
+		"connections between the hosts; --interface NAME chooses another network";
 	for (uint32_t i = 0; i < place->count && i < CKPT_TCP_MOST_ADDRESSES; i++)
-		if (ckpt_tcp_spot_read(place->spots[i], &s->m->found.list[s->m->found.count].address,
+		if (ckpt_tcp_spot_read(place->spots[i],
+				       &s->m->found.list[s->m->found.count].address,
 				       &s->m->found.list[s->m->found.count].len))
 			s->m->found.count++;
 	s->m->is_fixed = true;
@@ -110,7 +112,8 @@ static uint32_t link_count(const struct ckpt_tcp_star *s)
 }
 
 /* To rank 0, or from it to all. */
-static void send_all(struct ckpt_tcp_star *s, enum ckpt_wire_kind kind, const void *bytes, size_t len)
+static void send_all(struct ckpt_tcp_star *s, enum ckpt_wire_kind kind, const void *bytes,
+		     size_t len)
 {
 	for (uint32_t i = 0; i < link_count(s); i++) {
 		struct ckpt_tcp_link *l = link_of(s, i);
@@ -127,7 +130,8 @@ void ckpt_tcp_star_stop(struct ckpt_tcp_star *s, const char *why)
 	size_t len = strlen(why);
 
 	if (!s->has_stopped)
-		send_all(s, CKPT_WIRE_STOP, why, len < CKPT_WIRE_MOST_BYTES ? len : CKPT_WIRE_MOST_BYTES);
+		send_all(s, CKPT_WIRE_STOP, why,
+			 len < CKPT_WIRE_MOST_BYTES ? len : CKPT_WIRE_MOST_BYTES);
 	s->has_stopped = true;
 }
 
@@ -167,7 +171,8 @@ int ckpt_tcp_star_listen(struct ckpt_tcp_star *s, const struct ckpt_tcp_resolved
 	if (rc < 0)
 		return rc;
 	if (d->listener_count == 0)
-		return ckpt_fail(err, CKPT_E_PEER, "none of this host's addresses can be listened at");
+		return ckpt_fail(err, CKPT_E_PEER,
+				 "none of this host's addresses can be listened at");
 	place->count = d->listener_count;
 	for (unsigned i = 0; i < d->listener_count; i++)
 		ckpt_tcp_spot_write(&d->bound[i], place->spots[i]);
@@ -181,7 +186,8 @@ void ckpt_tcp_star_refuse(struct ckpt_tcp_star *s, const struct ckpt_error *why)
 }
 
 /* The own end of a connection: the other side reaches this host there. */
-static int find_own_end(const struct ckpt_tcp_link *l, struct sockaddr_storage *out, struct ckpt_error *err)
+static int find_own_end(const struct ckpt_tcp_link *l, struct sockaddr_storage *out,
+			struct ckpt_error *err)
 {
 	socklen_t len = sizeof(*out);
 
@@ -209,20 +215,24 @@ static const char *host_of(const struct ckpt_tcp_star *s, uint32_t rank)
 }
 
 /* ALL: where each rank listens for the one before it. */
-static void write_answer(const struct ckpt_tcp_star *s, const uint8_t *all, uint32_t rank, uint8_t out[ANSWER])
+static void write_answer(const struct ckpt_tcp_star *s, const uint8_t *all, uint32_t rank,
+			 uint8_t out[ANSWER])
 {
-	uint32_t size = s->m->me.size, next = (rank + 1) % size, previous = (rank + size - 1) % size;
+	uint32_t size = s->m->me.size, next = (rank + 1) % size,
+		 previous = (rank + size - 1) % size;
 
 	memcpy(out, all + (size_t)next * CKPT_TCP_SPOT, CKPT_TCP_SPOT);
 	snprintf((char *)out + CKPT_TCP_SPOT, CKPT_WIRE_HOST, "%s", host_of(s, next));
-	snprintf((char *)out + CKPT_TCP_SPOT + CKPT_WIRE_HOST, CKPT_WIRE_HOST, "%s", host_of(s, previous));
+	snprintf((char *)out + CKPT_TCP_SPOT + CKPT_WIRE_HOST, CKPT_WIRE_HOST, "%s",
+		 host_of(s, previous));
 }
 
 static int open_as_rank0(struct ckpt_tcp_star *s, ckpt_tcp_listen *listen, void *ctx,
 			 uint64_t deadline, struct ckpt_tcp_neighbors *out, struct ckpt_error *err)
 {
 	struct ckpt_tcp_meeting *m = s->m;
-	uint8_t none[CKPT_TCP_SPOT] = { 0 }, *all = calloc(m->me.size, CKPT_TCP_SPOT), *answers = calloc(m->me.size, ANSWER);
+	uint8_t none[CKPT_TCP_SPOT] = { 0 }, *all = calloc(m->me.size, CKPT_TCP_SPOT),
+		*answers = calloc(m->me.size, ANSWER);
 	struct sockaddr_storage own;
 	int rc = all && answers ? 0 : ckpt_fail_nomem(err);
 
@@ -407,7 +417,8 @@ static void wait_a_step(struct ckpt_tcp_star *s)
 		struct ckpt_tcp_link *l = link_of(s, i);
 
 		if (l && !l->has_ended)
-			fds[count++] = (struct pollfd){ .fd = l->fd, .events = ckpt_tcp_link_events(l) };
+			fds[count++] =
+				(struct pollfd){ .fd = l->fd, .events = ckpt_tcp_link_events(l) };
 	}
 	ckpt_io_poll(fds, count, STEP_MSEC);
 }
@@ -446,15 +457,16 @@ static int wait_for_votes(struct ckpt_tcp_star *s, uint64_t deadline, struct ckp
 }
 
 /* Rank 0, with the votes of all. */
-static int count_votes(struct ckpt_tcp_star *s, uint64_t *numbers, size_t count, struct ckpt_error *err)
+static int count_votes(struct ckpt_tcp_star *s, uint64_t *numbers, size_t count,
+		       struct ckpt_error *err)
 {
 	for (uint32_t i = 1; i < s->m->me.size; i++) {
 		struct ballot *b = &s->ballots[i];
 
 		if (b->count != count)
 			return ckpt_fail(err, CKPT_E_PEER,
-					 "rank %" PRIu32 " (%s) votes on %u numbers, rank 0 on %zu", i,
-					 host_of(s, i), b->count, count);
+					 "rank %" PRIu32 " (%s) votes on %u numbers, rank 0 on %zu",
+					 i, host_of(s, i), b->count, count);
 		for (size_t k = 0; k < count; k++)
 			if (b->numbers[k] > numbers[k])
 				numbers[k] = b->numbers[k];
@@ -483,7 +495,8 @@ int ckpt_tcp_star_vote(struct ckpt_tcp_star *s, uint64_t *numbers, size_t count,
 	}
 	s->ballots[0].has_voted = false;
 	if (s->ballots[0].count != count)
-		return ckpt_fail(err, CKPT_E_PEER, "rank 0 (%s) answers another vote", host_of(s, 0));
+		return ckpt_fail(err, CKPT_E_PEER, "rank 0 (%s) answers another vote",
+				 host_of(s, 0));
 	memcpy(numbers, s->ballots[0].numbers, count * sizeof(*numbers));
 	return 0;
 }
@@ -513,7 +526,8 @@ static uint32_t list_missing(const struct ckpt_tcp_star *s, bool dead, char *tex
 static bool has_more(const struct ckpt_tcp_star *s)
 {
 	for (uint32_t i = 0; i < link_count(s); i++)
-		if (link_of(s, i) && !link_of(s, i)->has_ended && ckpt_tcp_link_has_more(link_of(s, i)))
+		if (link_of(s, i) && !link_of(s, i)->has_ended &&
+		    ckpt_tcp_link_has_more(link_of(s, i)))
 			return true;
 	return false;
 }
@@ -525,7 +539,8 @@ static void collect_missing(struct ckpt_tcp_star *s, uint64_t nsec)
 	look(s);
 	while (list_missing(s, false, s->missing, sizeof(s->missing)) > 0 && now < deadline) {
 		/* others of its host may have died with it */
-		if (list_missing(s, true, s->missing, sizeof(s->missing)) > 0 && deadline > now + SETTLE_NSEC)
+		if (list_missing(s, true, s->missing, sizeof(s->missing)) > 0 &&
+		    deadline > now + SETTLE_NSEC)
 			deadline = now + SETTLE_NSEC;
 		wait_a_step(s);
 		look(s);
@@ -546,7 +561,8 @@ static void ask_missing(struct ckpt_tcp_star *s, uint64_t nsec)
 	uint64_t deadline = ckpt_now_nsec() + nsec;
 
 	look(s);
-	while (!s->has_missing && s->m->link && !s->m->link->has_ended && ckpt_now_nsec() < deadline) {
+	while (!s->has_missing && s->m->link && !s->m->link->has_ended &&
+	       ckpt_now_nsec() < deadline) {
 		wait_a_step(s);
 		look(s);
 	}

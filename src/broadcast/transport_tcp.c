@@ -110,7 +110,8 @@ static int find_coming(struct tcp *t, struct ckpt_error *err)
 	struct ckpt_tcp_head h;
 
 	if (!ckpt_tcp_head_read(t->in.head, &h))
-		return ckpt_fail(err, CKPT_E_PEER, "%s sent what is no chunk", t->ring.previous_name);
+		return ckpt_fail(err, CKPT_E_PEER, "%s sent what is no chunk",
+				 t->ring.previous_name);
 	for (unsigned i = 0; i < CKPT_MOST_FLYING; i++) {
 		const struct flight *f = &t->flights[i];
 
@@ -129,8 +130,8 @@ static int find_coming(struct tcp *t, struct ckpt_error *err)
 
 static int fail_ended(struct tcp *t, int code, struct ckpt_error *err)
 {
-	return code ? ckpt_fail(err, CKPT_E_PEER, "the connection from %s is lost: %s", t->ring.previous_name,
-				ckpt_errno_text(code))
+	return code ? ckpt_fail(err, CKPT_E_PEER, "the connection from %s is lost: %s",
+				t->ring.previous_name, ckpt_errno_text(code))
 		    : ckpt_fail(err, CKPT_E_PEER, "%s ended the connection", t->ring.previous_name);
 }
 
@@ -208,13 +209,14 @@ static int send_some(struct tcp *t, struct ckpt_error *err)
 	if (out->pos < CKPT_TCP_HEAD)
 		n = ckpt_io_send(t->ring.next, out->head + out->pos, CKPT_TCP_HEAD - out->pos);
 	else
-		n = ckpt_io_send(t->ring.next, (const uint8_t *)c->buffer + (out->pos - CKPT_TCP_HEAD),
+		n = ckpt_io_send(t->ring.next,
+				 (const uint8_t *)c->buffer + (out->pos - CKPT_TCP_HEAD),
 				 CKPT_TCP_HEAD + c->nbytes - out->pos);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 		return 0;
 	if (n < 0)
-		return ckpt_fail(err, CKPT_E_PEER, "the connection to %s is lost: %s", t->ring.next_name,
-				 ckpt_errno_text(errno));
+		return ckpt_fail(err, CKPT_E_PEER, "the connection to %s is lost: %s",
+				 t->ring.next_name, ckpt_errno_text(errno));
 	out->pos += (size_t)n;
 	if (out->pos == CKPT_TCP_HEAD + c->nbytes) {
 		t->flights[out->ticket].state = DONE;
@@ -267,8 +269,8 @@ static int test(struct ckpt_transport *transport, unsigned ticket, struct ckpt_e
 	return rc < 0 ? rc : t->flights[ticket].state == DONE;
 }
 
-static int vote(struct ckpt_transport *transport, uint64_t *numbers, size_t count, uint64_t deadline,
-		struct ckpt_error *err)
+static int vote(struct ckpt_transport *transport, uint64_t *numbers, size_t count,
+		uint64_t deadline, struct ckpt_error *err)
 {
 	struct tcp *t = (struct tcp *)transport;
 	int rc = t->broken ? ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more")
@@ -330,7 +332,8 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 		ckpt_tcp_star_close(star, false);
 		return ckpt_fail_nomem(err);
 	}
-	t->base = (struct ckpt_transport){ &ops, ckpt_tcp_star_me(star)->rank, ckpt_tcp_star_me(star)->size };
+	t->base = (struct ckpt_transport){ &ops, ckpt_tcp_star_me(star)->rank,
+					   ckpt_tcp_star_me(star)->size };
 	t->star = star;
 	t->in.ticket = t->out.ticket = NOBODY;
 	rc = ckpt_tcp_ring_open(star, interface, cancel, deadline, &t->ring, err);

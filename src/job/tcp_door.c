@@ -128,7 +128,8 @@ static void accept_some(struct ckpt_tcp_door *d, int listener)
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
-		if (errno != EAGAIN && errno != EWOULDBLOCK) /* no descriptors, or no memory: it may pass */
+		if (errno != EAGAIN &&
+		    errno != EWOULDBLOCK) /* no descriptors, or no memory: it may pass */
 			d->accepts_from = ckpt_now_nsec() + NO_ROOM_PAUSE;
 		return;
 	}
@@ -166,7 +167,8 @@ static bool challenge(struct ckpt_tcp_door *d, struct ckpt_tcp_link *l)
 
 	memcpy(c.host, d->me->host, sizeof(c.host));
 	memcpy(l->session.join, l->in, CKPT_WIRE_JOIN);
-	if (!ckpt_wire_read_join(l->in, &l->join) || ckpt_tcp_draw(c.nonce, sizeof(c.nonce), NULL) < 0)
+	if (!ckpt_wire_read_join(l->in, &l->join) ||
+	    ckpt_tcp_draw(c.nonce, sizeof(c.nonce), NULL) < 0)
 		return false;
 	ckpt_wire_write_challenge(&c, l->session.challenge);
 	ckpt_tcp_link_put(l, l->session.challenge, CKPT_WIRE_CHALLENGE);

@@ -52,9 +52,11 @@ static void read_messages(const uint8_t *data, size_t size)
 		REQUIRE(len <= sizeof(address) && *text);
 	}
 	ckpt_meet_read_hello(bytes, &hello);
-	REQUIRE(strlen(hello.no_tcp) < sizeof(hello.no_tcp) && strlen(hello.host) < sizeof(hello.host));
+	REQUIRE(strlen(hello.no_tcp) < sizeof(hello.no_tcp) &&
+		strlen(hello.host) < sizeof(hello.host));
 	ckpt_meet_read_plan(bytes, &plan);
-	REQUIRE(strlen(plan.text) < sizeof(plan.text) && strlen(plan.transport) < sizeof(plan.transport));
+	REQUIRE(strlen(plan.text) < sizeof(plan.text) &&
+		strlen(plan.transport) < sizeof(plan.transport));
 }
 
 /* All frames that are there. Returns how many were believed. */
@@ -65,8 +67,10 @@ static unsigned read_frames(struct ckpt_tcp_link *l)
 	size_t len;
 	unsigned n = 0;
 
-	while (ckpt_tcp_link_read(l) > 0 && ckpt_wire_read_frame(&l->session, l->in, l->in_len, &kind, &bytes, &len)) {
-		REQUIRE(len <= CKPT_WIRE_MOST_BYTES && bytes >= l->in && bytes + len <= l->in + sizeof(l->in));
+	while (ckpt_tcp_link_read(l) > 0 &&
+	       ckpt_wire_read_frame(&l->session, l->in, l->in_len, &kind, &bytes, &len)) {
+		REQUIRE(len <= CKPT_WIRE_MOST_BYTES && bytes >= l->in &&
+			bytes + len <= l->in + sizeof(l->in));
 		REQUIRE(kind > 0 && kind < CKPT_WIRE_KINDS);
 		ckpt_tcp_link_next(l);
 		n++;
@@ -101,7 +105,10 @@ static unsigned send_frames(int fd, struct ckpt_wire_session *s, const uint8_t *
 		len = (data[1] | (size_t)data[2] << 8) % (CKPT_WIRE_MOST_BYTES + 1);
 		if (len > size - 3)
 			len = size - 3;
-		send_all(fd, frame, ckpt_wire_write_frame(s, (enum ckpt_wire_kind)(1 + data[0] % (CKPT_WIRE_KINDS - 1)), data + 3, len, frame));
+		send_all(fd, frame,
+			 ckpt_wire_write_frame(
+				 s, (enum ckpt_wire_kind)(1 + data[0] % (CKPT_WIRE_KINDS - 1)),
+				 data + 3, len, frame));
 	}
 	return n;
 }
@@ -110,7 +117,9 @@ static unsigned send_frames(int fd, struct ckpt_wire_session *s, const uint8_t *
 static void come(int fds[2], uint8_t how, const uint8_t *data, size_t size)
 {
 	struct ckpt_wire_join me = { .host = "host" };
-	struct ckpt_tcp_door door = { .secret = secret, .me = &me, .most_unproven = 1, .admit = admit, .unproven_count = 1 };
+	struct ckpt_tcp_door door = {
+		.secret = secret, .me = &me, .most_unproven = 1, .admit = admit, .unproven_count = 1
+	};
 	struct ckpt_wire_session s = { 0 };
 	uint8_t proof[CKPT_WIRE_KEY], verdict[CKPT_WIRE_VERDICT];
 	size_t n = size < CKPT_WIRE_JOIN ? size : CKPT_WIRE_JOIN;
@@ -122,7 +131,9 @@ static void come(int fds[2], uint8_t how, const uint8_t *data, size_t size)
 	door.unproven[0]->session.is_rank0 = true;
 	send_all(fds[1], data, n);
 	REQUIRE(ckpt_tcp_door_serve(&door, NULL) == 0);
-	if (n == CKPT_WIRE_JOIN && recv(fds[1], s.challenge, sizeof(s.challenge), MSG_DONTWAIT) == (ssize_t)sizeof(s.challenge) &&
+	if (n == CKPT_WIRE_JOIN &&
+	    recv(fds[1], s.challenge, sizeof(s.challenge), MSG_DONTWAIT) ==
+		    (ssize_t)sizeof(s.challenge) &&
 	    door.unproven_count && door.unproven[0]->stage == CKPT_TCP_PROOF) {
 		memcpy(s.join, data, n);
 		data += n;
@@ -137,7 +148,8 @@ static void come(int fds[2], uint8_t how, const uint8_t *data, size_t size)
 		REQUIRE(!admitted == !(how & (KNOWS_SECRET | KNOWS_KEYS)));
 	}
 	if (admitted) {
-		REQUIRE(recv(fds[1], verdict, sizeof(verdict), MSG_DONTWAIT) == (ssize_t)sizeof(verdict));
+		REQUIRE(recv(fds[1], verdict, sizeof(verdict), MSG_DONTWAIT) ==
+			(ssize_t)sizeof(verdict));
 		REQUIRE(ckpt_wire_read_verdict(&s, secret, verdict) == CKPT_WIRE_WELCOME);
 		if (how & KNOWS_KEYS)
 			sent = send_frames(fds[1], &s, data, size);

@@ -30,7 +30,8 @@ struct rank {
 	const char *interface;
 	double seconds;
 	play *part;
-	void (*raw)(struct ckpt_tcp_star *star, struct ckpt_tcp_ring *ring); /* in the place of a transport */
+	void (*raw)(struct ckpt_tcp_star *star,
+		    struct ckpt_tcp_ring *ring); /* in the place of a transport */
 	struct ckpt_error err;
 	int rc;
 };
@@ -69,14 +70,16 @@ static void *run_rank(void *arg)
 	if (r->rc < 0)
 		return NULL;
 	if (r->raw) {
-		r->rc = ckpt_tcp_ring_open(r->star, r->interface, &cancel, in_seconds(r->seconds), &ring, &r->err);
+		r->rc = ckpt_tcp_ring_open(r->star, r->interface, &cancel, in_seconds(r->seconds),
+					   &ring, &r->err);
 		if (r->rc == 0)
 			r->raw(r->star, &ring);
 		ckpt_tcp_ring_close(&ring);
 		ckpt_tcp_star_close(r->star, true);
 		return NULL;
 	}
-	r->rc = ckpt_transport_open_tcp(r->star, r->interface, &cancel, in_seconds(r->seconds), &t, &r->err);
+	r->rc = ckpt_transport_open_tcp(r->star, r->interface, &cancel, in_seconds(r->seconds), &t,
+					&r->err);
 	if (r->rc == 0 && r->part)
 		r->part(t);
 	if (t)
@@ -97,7 +100,9 @@ static void make_ranks(uint32_t size, double seconds, play *part)
 		ranks[i].part = part;
 	}
 	ranks[0].place.nonce[0] = 77;
-	assert_int_equal(ckpt_tcp_star_new(&ranks[0].world, secret, &ranks[0].place, &ranks[0].star, &err), 0);
+	assert_int_equal(ckpt_tcp_star_new(&ranks[0].world, secret, &ranks[0].place, &ranks[0].star,
+					   &err),
+			 0);
 	assert_int_equal(ckpt_tcp_star_listen(ranks[0].star, &at, &ranks[0].place, &err), 0);
 	for (uint32_t i = 1; i < size; i++)
 		ranks[i].place = ranks[0].place;
@@ -130,7 +135,8 @@ static void check_all(uint32_t size)
 static void check_text(uint32_t i, int status, const char *text)
 {
 	if (ranks[i].rc != status || !strstr(unit_text(&ranks[i].err), text))
-		print_message("rank %u, %d: %s\nwanted: %d, %s\n", i, ranks[i].rc, unit_text(&ranks[i].err), status, text);
+		print_message("rank %u, %d: %s\nwanted: %d, %s\n", i, ranks[i].rc,
+			      unit_text(&ranks[i].err), status, text);
 	assert_int_equal(ranks[i].rc, status);
 	assert_non_null(strstr(unit_text(&ranks[i].err), text));
 }
@@ -150,7 +156,8 @@ static uint8_t byte_of(unsigned chunk, size_t at)
 }
 
 /* 0: all is there. */
-static int carry(struct ckpt_transport *t, unsigned count, unsigned at_a_time, uint32_t roots, struct ckpt_error *err)
+static int carry(struct ckpt_transport *t, unsigned count, unsigned at_a_time, uint32_t roots,
+		 struct ckpt_error *err)
 {
 	static const size_t sizes[] = { CHUNK, 1, 4096, 0, CHUNK - 7, 19, 100000 };
 	uint8_t *buffers[CKPT_MOST_FLYING];
@@ -198,7 +205,8 @@ static void vote_and_carry(struct ckpt_transport *t)
 		rc = carry(t, 30, round % 2 ? 3 : CKPT_MOST_FLYING, round < 2 ? 1 : t->size, &err);
 		if (rc == 0)
 			rc = t->ops->vote(t, numbers, 3, in_seconds(20), &err);
-		if (rc == 0 && (numbers[0] != t->size - 1 || numbers[1] != UINT64_MAX || numbers[2] != round))
+		if (rc == 0 &&
+		    (numbers[0] != t->size - 1 || numbers[1] != UINT64_MAX || numbers[2] != round))
 			rc = ckpt_fail(&err, CKPT_E_FORMAT, "another result of the vote");
 	}
 	fail_rank(t, rc, &err);
@@ -297,10 +305,18 @@ static const struct {
 	bool damaged;
 	const char *text;
 } wrong[] = {
-	{ { 0, 99, 0 }, false, "sent chunk 0 of 99 bytes of rank 0, which is not what comes next (1 were begun here)" },
-	{ { 0, 4096, 1 }, false, "sent chunk 0 of 4096 bytes of rank 1, which is not what comes next" },
-	{ { 16 + 1, 4096, 0 }, false, "sent chunk 17 of 4096 bytes of rank 0, which is not what comes next" },
-	{ { UINT64_MAX, UINT32_MAX, UINT32_MAX }, false, "sent chunk 18446744073709551615 of 4294967295 bytes" },
+	{ { 0, 99, 0 },
+	  false,
+	  "sent chunk 0 of 99 bytes of rank 0, which is not what comes next (1 were begun here)" },
+	{ { 0, 4096, 1 },
+	  false,
+	  "sent chunk 0 of 4096 bytes of rank 1, which is not what comes next" },
+	{ { 16 + 1, 4096, 0 },
+	  false,
+	  "sent chunk 17 of 4096 bytes of rank 0, which is not what comes next" },
+	{ { UINT64_MAX, UINT32_MAX, UINT32_MAX },
+	  false,
+	  "sent chunk 18446744073709551615 of 4294967295 bytes" },
 	{ { 0, 4096, 0 }, true, "sent what is no chunk" },
 };
 static size_t which;
@@ -317,7 +333,8 @@ static void send_wrong(struct ckpt_tcp_star *star, struct ckpt_tcp_ring *ring)
 	pthread_barrier_wait(&barrier);
 }
 
-static int wait_for(struct ckpt_transport *t, unsigned ticket, double seconds, struct ckpt_error *err)
+static int wait_for(struct ckpt_transport *t, unsigned ticket, double seconds,
+		    struct ckpt_error *err)
 {
 	uint64_t end = in_seconds(seconds);
 	int rc;
@@ -488,10 +505,12 @@ static void whichever_call_fails_all_ranks_end(void **state)
 		enum ckpt_io_op op;
 		int code;
 	} faults[] = {
-		{ CKPT_IO_SOCKET, EMFILE },   { CKPT_IO_BIND, EACCES },	    { CKPT_IO_LISTEN, EADDRINUSE },
-		{ CKPT_IO_ACCEPT, EMFILE },   { CKPT_IO_CONNECT, ENETDOWN }, { CKPT_IO_SEND, ECONNRESET },
-		{ CKPT_IO_RECV, ECONNRESET }, { CKPT_IO_POLL, ENOMEM },	    { CKPT_IO_SEND, EINTR },
-		{ CKPT_IO_RECV, EINTR },      { CKPT_IO_POLL, EINTR },
+		{ CKPT_IO_SOCKET, EMFILE },	{ CKPT_IO_BIND, EACCES },
+		{ CKPT_IO_LISTEN, EADDRINUSE }, { CKPT_IO_ACCEPT, EMFILE },
+		{ CKPT_IO_CONNECT, ENETDOWN },	{ CKPT_IO_SEND, ECONNRESET },
+		{ CKPT_IO_RECV, ECONNRESET },	{ CKPT_IO_POLL, ENOMEM },
+		{ CKPT_IO_SEND, EINTR },	{ CKPT_IO_RECV, EINTR },
+		{ CKPT_IO_POLL, EINTR },
 	};
 	static const unsigned places[] = { 1, 2, 3, 5, 8, 13, 21, 34, 55, 89 };
 	unsigned failed = 0;
@@ -499,7 +518,9 @@ static void whichever_call_fails_all_ranks_end(void **state)
 	(void)state;
 	for (size_t f = 0; f < COUNT(faults); f++)
 		for (size_t p = 0; p < COUNT(places); p++) {
-			struct fault fault = { .op = faults[f].op, .code = faults[f].code, .at = places[p] };
+			struct fault fault = { .op = faults[f].op,
+					       .code = faults[f].code,
+					       .at = places[p] };
 			uint64_t before = ckpt_now_nsec();
 
 			make_ranks(3, 1, carry_or_give_up);
@@ -510,7 +531,8 @@ static void whichever_call_fails_all_ranks_end(void **state)
 				break;
 			for (uint32_t i = 0; i < 3; i++) {
 				if (ranks[i].rc == CKPT_E_FORMAT)
-					print_message("fault %zu at %u, rank %u: %s\n", f, fault.at, i, unit_message(&ranks[i].err));
+					print_message("fault %zu at %u, rank %u: %s\n", f, fault.at,
+						      i, unit_message(&ranks[i].err));
 				assert_int_not_equal(ranks[i].rc, CKPT_E_FORMAT); /* other bytes */
 				failed += ranks[i].rc < 0;
 			}
@@ -530,7 +552,9 @@ static void another_secret_is_none_of_ours(void **state)
 
 	(void)state;
 	make_ranks(2, 2, NULL);
-	assert_int_equal(ckpt_tcp_star_new(&ranks[1].world, other, &ranks[1].place, &ranks[1].star, &err), 0);
+	assert_int_equal(ckpt_tcp_star_new(&ranks[1].world, other, &ranks[1].place, &ranks[1].star,
+					   &err),
+			 0);
 	start(0);
 	start(1);
 	pthread_join(ranks[0].thread, NULL);
