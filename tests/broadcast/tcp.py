@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 CKPT = os.path.abspath(os.environ.get("CKPT", "ckpt"))
@@ -226,6 +227,70 @@ def connect(port, seconds=20):
             time.sleep(0.01)
 
 
+class Relay(threading.Thread):
+    """Between a rank and rank 0: keeps what both say, and changes what the rank says by CHANGE(bytes)."""
+
+    def __init__(self, port, change=lambda data: data):
+        super().__init__(daemon=True)
+        self.target, self.change, self.said = port, change, {"rank": b"", "rank 0": b""}
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                near = self.listener.accept()[0]
+            except OSError:
+                return
+            far = connect(self.target)
+            threading.Thread(target=self.carry, args=(near, far, "rank", self.change), daemon=True).start()
+            threading.Thread(target=self.carry, args=(far, near, "rank 0", bytes), daemon=True).start()
+
+    def carry(self, source, target, who, change):
+        try:
+            while data := source.recv(1 << 16):
+                self.said[who] += data
+                target.sendall(change(data))
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def stop(self):
+        self.listener.close()
+
+
+def check_wire(work, source):
+    """Who listens on the way learns neither the token nor anything that opens another connection; who changes a
+    byte of a meeting is found out."""
+    out = empty_folder(work, "wire")
+    heard = []
+    for number in range(2):
+        job = Job(work, 2)
+        relay = Relay(job.port)
+        job.start(0, source, out + "/%r.pt")
+        job.start(1, "--rdzv", "tcp://127.0.0.1:%d" % relay.port, source, out + "/%r.pt")
+        expect("a relay", job.end(), 0)
+        relay.stop()
+        heard.append(relay.said)
+        for who, said in relay.said.items():
+            note(len(said) > 200, "the relay heard %d bytes of %s" % (len(said), who))
+            note(TOKEN.encode() not in said and TOKEN.encode()[:8] not in said, "%s says the token" % who)
+    for who, start in (("rank", 168), ("rank 0", 112)):     # behind a JOIN or a CHALLENGE: proofs
+        first, second = (said[who][start:start + 32] for said in heard)
+        note(first != second, "%s proves twice by the same bytes" % who)
+    job = Job(work, 2)
+    job.start(0, "--init-timeout", "3", source, out + "/%r.pt")
+    replayed = connect(job.port)                            # all that the rank said the last time
+    replayed.sendall(heard[1]["rank"])
+    relay = Relay(job.port, lambda data: data if len(data) < 1000 else data[:500] + bytes([data[500] ^ 1]) + data[501:])
+    job.start(1, "--rdzv", "tcp://127.0.0.1:%d" % relay.port, "--init-timeout", "3", source, out + "/%r.pt")
+    expect("a byte is changed", job.end(), 6, "waiting for rank")
+    replayed.close()
+    relay.stop()
+    shutil.rmtree(out)
+
+
 # ---- ranks that do not meet
 
 
@@ -432,7 +497,7 @@ def main():
         source = os.path.join(work, "source.pt")
         with open(source, "wb") as out:
             out.write(random.Random(1).randbytes((9 << 20) + 12345))
-        for check in (check_files, check_ways, check_strangers, check_tokens, check_meeting, check_lost, check_woken, check_signal,
+        for check in (check_files, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_lost, check_woken, check_signal,
                       check_rows, check_kills):
             check(work, source)
     print("%d failures" % len(FAILURES))
