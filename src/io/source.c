@@ -314,6 +314,17 @@ int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off)
 	return src->fd;
 }
 
+void ckpt_source_will_need(const struct ckpt_source *src, uint64_t off, uint64_t len)
+{
+	enum { AT_ONCE = 128 << 10 }; /* Linux fetches no more than its read-ahead for one call */
+	uint64_t start;
+	int fd = ckpt_source_fd(src, &start);
+
+	for (uint64_t pos = 0; fd >= 0 && pos < len; pos += AT_ONCE)
+		if (posix_fadvise(fd, (off_t)(start + off + pos), AT_ONCE, POSIX_FADV_WILLNEED) != 0)
+			return;
+}
+
 bool ckpt_source_next_data(const struct ckpt_source *src, uint64_t *off, uint64_t end,
 			   uint64_t *data_end)
 {

@@ -82,6 +82,12 @@ int ckpt_source_read(const struct ckpt_source *src, uint64_t off, void *buf, siz
 int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off);
 
 /*
+ * LEN bytes at OFF will be read soon, in some other order: let the system fetch them, if it can. Without
+ * it, each short read of what is not in memory waits for the disk.
+ */
+void ckpt_source_will_need(const struct ckpt_source *src, uint64_t off, uint64_t len);
+
+/*
  * All bytes of SRC in memory, read-only, as long as SRC lives: a map of the file, made by the first
  * call, or the memory itself. CKPT_E_UNSUPPORTED if they are made when they are read.
  */

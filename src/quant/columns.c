@@ -184,6 +184,9 @@ static int take(const struct ckpt_made *made, const void *kept, uint64_t pos, si
 		box->col = first % q->w.cols;
 		box->cols = q->w.cols - box->col < left ? q->w.cols - box->col : left;
 		first += box->cols;
+		if (!box->col) /* the other bands of the matrix follow */
+			ckpt_quant_will_need(q, kept, box->matrix * q->packed_rows * q->row_bytes,
+					     q->packed_rows * q->row_bytes);
 		rc = ckpt_quant_read_box(q, kept, box, err);
 		if (rc == 0)
 			rc = take_scales(q, r, &b->parts[i], err);

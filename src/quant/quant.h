@@ -64,6 +64,10 @@ void ckpt_quant_kept_free(struct ckpt_quant_kept *kept);
 int ckpt_quant_read_side(const struct ckpt_recipe *side, uint64_t off, void *buf, size_t len,
 			 struct ckpt_error *err);
 
+/* LEN bytes at OFF of the items will be read soon, in pieces. */
+void ckpt_quant_will_need(const struct ckpt_quant *quant, const struct ckpt_quant_kept *kept,
+			  uint64_t off, uint64_t len);
+
 /* ---- rows ---- */
 
 enum { CKPT_QUANT_AT_ONCE = 2048 /* numbers */ };

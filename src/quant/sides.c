@@ -138,6 +138,15 @@ int ckpt_quant_read_side(const struct ckpt_recipe *side, uint64_t off, void *buf
 	return rc;
 }
 
+void ckpt_quant_will_need(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
+			  uint64_t off, uint64_t len)
+{
+	const struct ckpt_recipe *items = &q->sides[CKPT_QUANT_ITEMS];
+
+	if (!kept->bytes[CKPT_QUANT_ITEMS] && items->kind == CKPT_RECIPE_EXTENT)
+		ckpt_source_will_need(items->src, items->off + off, len);
+}
+
 /* ---- what codes are ---- */
 
 static float widen8(enum ckpt_dtype dtype, uint8_t code)
