@@ -8,8 +8,8 @@
 #include "tensor/made.h"
 
 /*
- * Make all of MADE with several threads, a band each, and write it to SINK at AT. TICK and MOVED: as of
- * ckpt_copy_blocks(). WORKERS: with buffers of ckpt_copy_buffer_size() bytes.
+ * Make all of MADE with several threads, a band each, and write it to SINK at AT. TICK and MOVED:
+ * as of ckpt_copy_blocks(). WORKERS: with buffers of ckpt_copy_buffer_size() bytes.
  */
 int ckpt_copy_made(struct ckpt_workers *workers, const struct ckpt_made *made,
 		   struct ckpt_sink *sink, uint64_t at,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights whose numbers do not lie as they are wanted: transposed ones, codes of several rows in one
- * word, and rows that end within a byte or word. A band is some rows of what is made, or a part of
- * a row that is too long. What it is made of, a box of the stored matrix, is read at once, and
+ * Weights whose numbers do not lie as they are wanted: transposed ones, codes of several rows in
+ * one word, and rows that end within a byte or word. A band is some rows of what is made, or a part
+ * of a row that is too long. What it is made of, a box of the stored matrix, is read at once, and
  * its numbers are made row by row; if they are transposed, tile by tile.
  *
- * What must stay true: a box has at most as many numbers as a band, and no code takes more bytes than a
- * number, so that memory is bounded by the band.
+ * What must stay true: a box has at most as many numbers as a band, and no code takes more bytes
+ * than a number, so that memory is bounded by the band.
  */
 #include "quant/quant.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights that are wanted transposed (GPTQ, AWQ, gpt-oss). A band is some columns of the stored matrix
- * from top to bottom, which are read at once: reads of a few bytes of each row would take longer than
- * all else. A piece of it is turned around as it is, in bytes or words, and so are the scales of the
- * band; from there on a column is a row, and the kernels make it in one go.
+ * Weights that are wanted transposed (GPTQ, AWQ, gpt-oss). A band is some columns of the stored
+ * matrix from top to bottom, which are read at once: reads of a few bytes of each row would take
+ * longer than all else. A piece of it is turned around as it is, in bytes or words, and so are the
+ * scales of the band; from there on a column is a row, and the kernels make it in one go.
  *
- * What must stay true: the items of a band take up to SLAB bytes, its scales up to SCALES numbers, and
- * a piece is short, so that memory does not grow with the weight. Columns that are too long for that
- * are left to bands.c.
+ * What must stay true: the items of a band take up to SLAB bytes, its scales up to SCALES numbers,
+ * and a piece is short, so that memory does not grow with the weight. Columns that are too long for
+ * that are left to bands.c.
  */
 #include "quant/quant.h"
 
@@ -242,7 +242,8 @@ static void make_mixed(struct band *b, const float *scales, const float *zeros,
 }
 
 /*
- * The codes of column COL, a byte each; or, if they may, two to a byte, and *ARE_NIBBLES. WORDS: its first.
+ * The codes of column COL, a byte each; or, if they may, two to a byte, and *ARE_NIBBLES. WORDS:
+ * its first.
  */
 static const uint8_t *get_codes(struct band *b, uint64_t col, const uint8_t *words,
 				bool may_be_nibbles, bool *are_nibbles)

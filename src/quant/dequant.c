@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the description of a quantized weight to a recipe: a map where the numbers are wanted as their
- * items lie, without a byte between the rows, else bands (bands.c).
+ * From the description of a quantized weight to a recipe: a map where the numbers are wanted as
+ * their items lie, without a byte between the rows, else bands (bands.c).
  *
  * What must stay true: all lengths were compared with the shape here, so that no other file of this
  * folder checks an offset again; blocks of 0 are the whole side from here on.

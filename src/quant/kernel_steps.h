@@ -8,10 +8,10 @@
 #include <string.h>
 
 /*
- * The arithmetic of kernels.h in plain C, step by step over a block that stays in the nearest cache.
- * It is compiled once for every processor, and once with AVX2, where compilers make vectors of its
- * loops: the bits are the same since each step is one operation, and says itself what becomes of what
- * is no number.
+ * The arithmetic of kernels.h in plain C, step by step over a block that stays in the nearest
+ * cache. It is compiled once for every processor, and once with AVX2, where compilers make vectors
+ * of its loops: the bits are the same since each step is one operation, and says itself what
+ * becomes of what is no number.
  */
 enum { CKPT_QUANT_STEP = 256 /* numbers of a block */ };
 
@@ -37,8 +37,10 @@ CKPT_QUANT_INLINE float ckpt_quant_float_of(uint32_t bits)
 	return v;
 }
 
-/* V, which is A and B put together; if it is no number, one of these or the usual one of x86: compilers
- * may turn A and B around, and with them what becomes of two that are none. */
+/*
+ * V, which is A and B put together; if it is no number, one of these or the usual one of x86:
+ * compilers may turn A and B around, and with them what becomes of two that are none.
+ */
 CKPT_QUANT_INLINE float ckpt_quant_settle(float v, float a, float b)
 {
 	const uint32_t quiet = 0x400000;
@@ -78,8 +80,8 @@ CKPT_QUANT_INLINE void ckpt_quant_round_block(const struct ckpt_cast_kernels *k,
 }
 
 /*
- * The COUNT numbers from AT of IN on, a block of whole groups or of a part of one. VALUES: what their codes
- * are; used up.
+ * The COUNT numbers from AT of IN on, a block of whole groups or of a part of one. VALUES: what
+ * their codes are; used up.
  */
 CKPT_QUANT_INLINE void ckpt_quant_finish(const struct ckpt_cast_kernels *k,
 					 const struct ckpt_quant_math *m,

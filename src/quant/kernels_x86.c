@@ -3,8 +3,8 @@
  * The numbers of quantized weights with AVX2 and F16C, chosen at run time; without FMA, which would
  * round once where plain C rounds twice.
  *
- * Codes of 4 bits have 16 numbers in a group, however many there are of them: these are made first, as
- * a table in two registers, and then looked up.
+ * Codes of 4 bits have 16 numbers in a group, however many there are of them: these are made first,
+ * as a table in two registers, and then looked up.
  *
  * What must stay true: every number has the bits that plain C gives. Where one of a block is none
  * (NaN), plain C makes the block, so that here nothing has to be known about what NaN become.
@@ -21,7 +21,10 @@
 #define INLINE WITH_AVX2 static inline __attribute__((always_inline))
 #define NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
-/* How numbers are made. Where a field is known when a kernel is compiled, its branches are not there. */
+/*
+ * How numbers are made. Where a field is known when a kernel is compiled, its branches are not
+ * there.
+ */
 struct way {
 	enum ckpt_dtype difference, product, to;
 	bool has_zeros, has_factor;
@@ -105,8 +108,8 @@ INLINE __m128i load8(const uint8_t *bytes)
 /* ---- codes of a byte ---- */
 
 /*
- * Eight numbers of float8_e4m3fn in the upper bytes, by 1 / 256: a float16 has all their bits, and one
- * more of the exponent. NaN are numbers here.
+ * Eight numbers of float8_e4m3fn in the upper bytes, by 1 / 256: a float16 has all their bits, and
+ * one more of the exponent. NaN are numbers here.
  */
 INLINE __m256 widen_e4m3fn(__m128i upper)
 {
@@ -159,8 +162,8 @@ WITH_AVX2 static void decode(const struct ckpt_quant_math *m, const uint8_t *cod
 }
 
 /*
- * What is most often wanted: float8_e4m3fn of one group to bfloat16. How many were done; it ends before a
- * NaN.
+ * What is most often wanted: float8_e4m3fn of one group to bfloat16. How many were done; it ends
+ * before a NaN.
  */
 INLINE size_t e4m3fn_to_bfloat16(const uint8_t *codes, size_t count, float scale, uint16_t *out)
 {
@@ -188,7 +191,10 @@ WITH_AVX2 static void bytes_in_steps(const struct ckpt_quant_math *m,
 	ckpt_quant_bytes(ckpt_cast_best(), decode, m, in, out);
 }
 
-/* All of one group. Where vectors cannot be used, 16 numbers go another way: with NaN, or the last ones. */
+/*
+ * All of one group. Where vectors cannot be used, 16 numbers go another way: with NaN, or the last
+ * ones.
+ */
 WITH_AVX2 static void e4m3fn_group(const struct ckpt_quant_math *m,
 				   const struct ckpt_quant_codes *in, uint16_t *out)
 {

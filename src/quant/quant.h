@@ -8,7 +8,9 @@
 #include "tensor/made.h"
 #include "tensor/map.h"
 
-/* Inside of quant: a weight that was checked, and what its numbers are made of while they are read. */
+/*
+ * Inside of quant: a weight that was checked, and what its numbers are made of while they are read.
+ */
 
 enum ckpt_quant_side {
 	CKPT_QUANT_ITEMS,
@@ -31,8 +33,8 @@ struct ckpt_quant {
 	bool is_map;
 	struct ckpt_quant_weight w; /* blocks of 0 are the whole side; recipes are in SIDES */
 	/*
-	 * LEN 0: there is none. Those that are not KEPT have their checksums in WHOLE, so that the mover
-	 * compares them.
+	 * LEN 0: there is none. Those that are not KEPT have their checksums in WHOLE, so that the
+	 * mover compares them.
 	 */
 	struct ckpt_recipe sides[CKPT_QUANT_SIDES];
 	bool keep[CKPT_QUANT_SIDES];
@@ -52,7 +54,10 @@ struct ckpt_quant_kept {
 
 const char *ckpt_quant_side_name(enum ckpt_quant_side side);
 
-/* Decide how the sides are read: CKPT_E_UNSUPPORTED if there is no memory for one that has to be kept. */
+/*
+ * Decide how the sides are read: CKPT_E_UNSUPPORTED if there is no memory for one that has to be
+ * kept.
+ */
 int ckpt_quant_plan_sides(struct ckpt_quant *quant, struct ckpt_error *err);
 
 /* Read what is kept, and compare its recorded checksums. */
@@ -91,8 +96,8 @@ int ckpt_quant_make_row(struct ckpt_quant_reader *reader, const struct ckpt_quan
 			void *out, struct ckpt_error *err);
 
 /*
- * COUNT scales, up to CKPT_QUANT_AT_ONCE, from FIRST of row ROW of those of MATRIX on, and their zero
- * points, if they vary. Valid until the next call.
+ * COUNT scales, up to CKPT_QUANT_AT_ONCE, from FIRST of row ROW of those of MATRIX on, and their
+ * zero points, if they vary. Valid until the next call.
  */
 int ckpt_quant_get_scales(struct ckpt_quant_reader *reader, uint64_t matrix, uint64_t row,
 			  uint64_t first, size_t count, const float **scales, const float **zeros,

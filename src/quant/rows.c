@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers of a row: its scales and zero points, and the kernels. Rows are those of the matrix as
- * it is stored.
+ * The numbers of a row: its scales and zero points, and the kernels. Rows are those of the matrix
+ * as it is stored.
  *
  * What must stay true: memory does not grow with the weight. Scales that are not kept are read in
- * windows, as far ahead as rows go on; a row is done CKPT_QUANT_AT_ONCE numbers at a time, and has no
- * more scales for these.
+ * windows, as far ahead as rows go on; a row is done CKPT_QUANT_AT_ONCE numbers at a time, and has
+ * no more scales for these.
  */
 #include "quant/quant.h"
 
@@ -102,7 +102,10 @@ static int get_bytes(struct ckpt_quant_reader *r, enum ckpt_quant_side side, uin
 
 /* ---- scales ---- */
 
-/* *SCALES, of which the first is number AT of the whole weight, are codes: make them what these stand for. */
+/*
+ * *SCALES, of which the first is number AT of the whole weight, are codes: make them what these
+ * stand for.
+ */
 static int unnest(struct ckpt_quant_reader *r, uint64_t at, size_t count, float *scales,
 		  struct ckpt_error *err)
 {

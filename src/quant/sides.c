@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the numbers of a weight are made of beside the items. What is short is read once for each reading
- * of the weight, what is long where it is needed.
+ * What the numbers of a weight are made of beside the items. What is short is read once for each
+ * reading of the weight, what is long where it is needed.
  *
  * What must stay true: no number is final before the checksums of all that it was made of are
- * compared. What is kept is compared when it is read. What is not kept has no checksum of its own any
- * more, but is a part of a record that has one (WHOLE), which the mover reads and compares at its end.
+ * compared. What is kept is compared when it is read. What is not kept has no checksum of its own
+ * any more, but is a part of a record that has one (WHOLE), which the mover reads and compares at
+ * its end.
  */
 #include "quant/quant.h"
 
@@ -263,7 +264,9 @@ static void use_column_order(const struct ckpt_quant *q, uint8_t *groups)
 		memcpy(groups + i * 4, &(int32_t){ (int32_t)(i / q->w.block_cols) }, 4);
 }
 
-/* Each has BLOCK_COLS columns, the last one what is left: else packages do not agree what is meant. */
+/*
+ * Each has BLOCK_COLS columns, the last one what is left: else packages do not agree what is meant.
+ */
 static int check_col_groups(const struct ckpt_quant *q, uint8_t *groups, struct ckpt_error *err)
 {
 	uint64_t *counts = calloc((size_t)q->scale_cols, sizeof(*counts));

@@ -7,28 +7,34 @@
 #include <stddef.h>
 
 /*
- * LEN bytes that are made band by band, in any order and by many threads at once, from bytes that lie
- * elsewhere in another order: a band is what has to be read together for that. The first member of
- * what knows how.
+ * LEN bytes that are made band by band, in any order and by many threads at once, from bytes that
+ * lie elsewhere in another order: a band is what has to be read together for that. The first member
+ * of what knows how.
  */
 struct ckpt_made {
 	uint64_t len;
 	size_t band;  /* bytes of each band but the last, which may be shorter */
 	size_t piece; /* a part of BAND without a rest: as much is made at once */
 
-	/* Make the piece at POS, a multiple of PIECE: LEN bytes. KEPT: what BEGIN gave; TAKEN: what TAKE did. */
+	/*
+	 * Make the piece at POS, a multiple of PIECE: LEN bytes. KEPT: what BEGIN gave; TAKEN: what
+	 * TAKE did.
+	 */
 	int (*make)(const struct ckpt_made *made, const void *kept, void *taken, uint64_t pos,
 		    size_t len, void *out, struct ckpt_error *err);
 
 	/*
-	 * Read what the pieces of the band at POS are made of, LEN bytes of them; DROP releases it. One
-	 * thread makes all pieces of a band. NULL, both: MAKE needs nothing.
+	 * Read what the pieces of the band at POS are made of, LEN bytes of them; DROP releases it.
+	 * One thread makes all pieces of a band. NULL, both: MAKE needs nothing.
 	 */
 	int (*take)(const struct ckpt_made *made, const void *kept, uint64_t pos, size_t len,
 		    void **taken, struct ckpt_error *err);
 	void (*drop)(const struct ckpt_made *made, void *taken);
 
-	/* What TAKE and MAKE need: each reading gets it once, and END releases it. NULL, both: nothing. */
+	/*
+	 * What TAKE and MAKE need: each reading gets it once, and END releases it. NULL, both:
+	 * nothing.
+	 */
 	int (*begin)(const struct ckpt_made *made, void **kept, struct ckpt_error *err);
 	void (*end)(const struct ckpt_made *made, void *kept);
 };

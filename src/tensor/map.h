@@ -17,8 +17,8 @@ struct ckpt_map {
 	uint32_t from, to; /* FROM bytes of INNER become TO bytes, at most CKPT_MAP_MOST_TO */
 
 	/*
-	 * LEN bytes from POS of INNER on, both multiples of FROM but for the last. OUT does not overlap
-	 * IN. By many threads at once. KEPT: what BEGIN gave.
+	 * LEN bytes from POS of INNER on, both multiples of FROM but for the last. OUT does not
+	 * overlap IN. By many threads at once. KEPT: what BEGIN gave.
 	 */
 	int (*apply)(const struct ckpt_map *map, const void *kept, uint64_t pos, const void *in,
 		     size_t len, void *out, struct ckpt_error *err);
