@@ -50,7 +50,7 @@ static int get_items(const struct ckpt_quant *q, const struct ckpt_quant_kept *k
 		     uint8_t *out, size_t len, struct ckpt_error *err)
 {
 	if (!kept->bytes[CKPT_QUANT_ITEMS])
-		return ckpt_quant_read_side(&q->sides[CKPT_QUANT_ITEMS], off, out, len, err);
+		return ckpt_quant_read_side(q->sides[CKPT_QUANT_ITEMS], off, out, len, err);
 	memcpy(out, kept->bytes[CKPT_QUANT_ITEMS] + off, len);
 	return 0;
 }

@@ -27,7 +27,7 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
 static int check_len(const struct ckpt_quant *q, enum ckpt_quant_side side, bool fits,
 		     uint64_t want, struct ckpt_error *err)
 {
-	uint64_t len = q->sides[side].len;
+	uint64_t len = q->sides[side] ? q->sides[side]->len : 0;
 
 	if (fits && len == want)
 		return 0;
@@ -41,7 +41,7 @@ static int check_len(const struct ckpt_quant *q, enum ckpt_quant_side side, bool
 
 static int check_items(struct ckpt_quant *q, struct ckpt_error *err)
 {
-	const struct ckpt_quant_weight *w = &q->w;
+	const struct ckpt_quant_facts *w = &q->w;
 	uint64_t want = 0;
 	bool fits = ckpt_quant_packed_shape(&q->layout, w->rows, w->cols, &q->packed_rows,
 					    &q->row_bytes) &&
@@ -52,7 +52,7 @@ static int check_items(struct ckpt_quant *q, struct ckpt_error *err)
 
 static int check_scales(struct ckpt_quant *q, struct ckpt_error *err)
 {
-	struct ckpt_quant_weight *w = &q->w;
+	struct ckpt_quant_facts *w = &q->w;
 	uint64_t count = 0, want = 0;
 	bool fits;
 	int rc;
@@ -66,11 +66,11 @@ static int check_scales(struct ckpt_quant *q, struct ckpt_error *err)
 	rc = check_len(q, CKPT_QUANT_SCALES, fits, want, err);
 	if (rc < 0)
 		return rc;
-	if (w->global.len && w->global.len != sizeof(float)) {
+	if (q->sides[CKPT_QUANT_GLOBAL] && q->sides[CKPT_QUANT_GLOBAL]->len != sizeof(float)) {
 		fits = !__builtin_mul_overflow(w->matrices, (uint64_t)sizeof(float), &want);
 		rc = check_len(q, CKPT_QUANT_GLOBAL, fits, want, err);
 	}
-	if (rc < 0 || !w->nested_table.len)
+	if (rc < 0 || !q->sides[CKPT_QUANT_NESTED_TABLE])
 		return rc;
 	rc = check_len(q, CKPT_QUANT_NESTED_TABLE, true, 256 * sizeof(float), err);
 	if (rc == 0 && !w->nested_block)
@@ -83,7 +83,7 @@ static int check_scales(struct ckpt_quant *q, struct ckpt_error *err)
 
 static int check_zeros(struct ckpt_quant *q, struct ckpt_error *err)
 {
-	const struct ckpt_quant_weight *w = &q->w;
+	const struct ckpt_quant_facts *w = &q->w;
 	uint64_t want = 0;
 	bool fits = true;
 
@@ -100,16 +100,16 @@ static int check_zeros(struct ckpt_quant *q, struct ckpt_error *err)
 
 static int check_groups(struct ckpt_quant *q, struct ckpt_error *err)
 {
-	const struct ckpt_quant_weight *w = &q->w;
+	const struct ckpt_quant_facts *w = &q->w;
 	uint64_t want = 0;
 	bool fits;
 	int rc = 0;
 
-	if (w->group_of_row.len) {
+	if (q->sides[CKPT_QUANT_ROW_GROUPS]) {
 		fits = !__builtin_mul_overflow(w->rows, (uint64_t)sizeof(int32_t), &want);
 		rc = check_len(q, CKPT_QUANT_ROW_GROUPS, fits, want, err);
 	}
-	if (rc < 0 || !w->group_of_col.len)
+	if (rc < 0 || !q->sides[CKPT_QUANT_COL_GROUPS])
 		return rc;
 	fits = !__builtin_mul_overflow(w->cols, (uint64_t)sizeof(int32_t), &want);
 	rc = check_len(q, CKPT_QUANT_COL_GROUPS, fits, want, err);
@@ -188,7 +188,7 @@ static struct ckpt_quant_layout layout_of(const struct ckpt_quant_weight *w)
 
 static int check(struct ckpt_quant *q, struct ckpt_error *err)
 {
-	const struct ckpt_quant_weight *w = &q->w;
+	const struct ckpt_quant_facts *w = &q->w;
 	int rc = check_items(q, err);
 
 	if (rc == 0)
@@ -271,9 +271,8 @@ static const struct ckpt_recipe *inner_of_quant(const struct ckpt_recipe *recipe
 	const struct ckpt_quant *q = recipe->ctx;
 
 	for (unsigned side = 0; side < CKPT_QUANT_SIDES; side++)
-		if (q->sides[side].len && i-- == 0)
-			return q->is_map && side == CKPT_QUANT_ITEMS ? &q->u.map.inner
-								     : &q->sides[side];
+		if (q->sides[side] && i-- == 0)
+			return q->sides[side];
 	return NULL;
 }
 
@@ -283,12 +282,11 @@ static struct ckpt_recipe recipe_of(struct ckpt_quant *q, uint64_t len)
 	struct ckpt_recipe recipe;
 
 	if (q->is_map) {
-		q->u.map = (struct ckpt_map){ .inner = q->sides[CKPT_QUANT_ITEMS],
-					      .from = q->layout.unit,
-					      .to = q->layout.per * size,
-					      .apply = apply,
-					      .begin = begin_map,
-					      .end = end_map };
+		q->u.map.from = q->layout.unit;
+		q->u.map.to = q->layout.per * size;
+		q->u.map.apply = apply;
+		q->u.map.begin = begin_map;
+		q->u.map.end = end_map;
 		recipe = ckpt_map_recipe(&q->u.map);
 	} else {
 		q->u.made = (struct ckpt_made){ .len = len, .begin = begin_made, .end = end_made };
@@ -301,6 +299,65 @@ static struct ckpt_recipe recipe_of(struct ckpt_quant *q, uint64_t len)
 	recipe.inner = inner_of_quant;
 	recipe.checks_inner = true; /* of those that still have a checksum */
 	return recipe;
+}
+
+static struct ckpt_quant_facts facts_of(const struct ckpt_quant_weight *w)
+{
+	return (struct ckpt_quant_facts){
+		.matrices = w->matrices,
+		.rows = w->rows,
+		.cols = w->cols,
+		.block_rows = w->block_rows,
+		.block_cols = w->block_cols,
+		.nested_block = w->nested_block,
+		.code = w->code,
+		.zero = w->zero,
+		.to = w->to,
+		.difference = w->difference,
+		.product = w->product,
+		.item = w->item,
+		.scale_dtype = w->scale_dtype,
+		.scale_in = w->scale_in,
+		.zero_dtype = w->zero_dtype,
+		.bits = w->bits,
+		.zero_add = w->zero_add,
+		.zero_fixed = w->zero_fixed,
+		.factor = w->factor,
+		.nested_offset = w->nested_offset,
+		.transposed = w->transposed,
+		.exact_power = w->exact_power,
+		.global_divides = w->global_divides,
+		.zero_wraps = w->zero_wraps,
+	};
+}
+
+/* False: no memory. */
+static bool take_sides(struct ckpt_quant *q, const struct ckpt_quant_weight *w,
+		       struct ckpt_arena *arena)
+{
+	const struct ckpt_recipe *sides[CKPT_QUANT_SIDES] = {
+		[CKPT_QUANT_ITEMS] = &w->items,
+		[CKPT_QUANT_SCALES] = &w->scales,
+		[CKPT_QUANT_ZEROS] = &w->zeros,
+		[CKPT_QUANT_NESTED_SCALES] = w->nested_table.len ? &w->nested_scales : NULL,
+		[CKPT_QUANT_GLOBAL] = &w->global,
+		[CKPT_QUANT_TABLE_SIDE] = w->code == CKPT_QUANT_TABLE ? &w->table : NULL,
+		[CKPT_QUANT_NESTED_TABLE] = &w->nested_table,
+		[CKPT_QUANT_ROW_GROUPS] = &w->group_of_row,
+		[CKPT_QUANT_COL_GROUPS] = &w->group_of_col,
+	};
+
+	for (unsigned i = 0; i < CKPT_QUANT_SIDES; i++) {
+		if (!sides[i] || !sides[i]->len)
+			continue;
+		q->sides[i] = q->is_map && i == CKPT_QUANT_ITEMS
+				      ? &q->u.map.inner
+				      : ckpt_arena_alloc(arena, sizeof(**sides));
+		if (!q->sides[i])
+			return false;
+		*q->sides[i] = *sides[i];
+	}
+	return true;
 }
 
 int ckpt_quant_recipe(const struct ckpt_quant_weight *weight, struct ckpt_arena *arena,
@@ -322,28 +379,19 @@ int ckpt_quant_recipe(const struct ckpt_quant_weight *weight, struct ckpt_arena 
 		*out = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = "" };
 		return 0;
 	}
-	q->w = *weight;
-	q->sides[CKPT_QUANT_ITEMS] = weight->items;
-	q->sides[CKPT_QUANT_SCALES] = weight->scales;
-	q->sides[CKPT_QUANT_ZEROS] = weight->zeros;
-	q->sides[CKPT_QUANT_GLOBAL] = weight->global;
-	q->sides[CKPT_QUANT_NESTED_TABLE] = weight->nested_table;
-	if (weight->nested_table.len)
-		q->sides[CKPT_QUANT_NESTED_SCALES] = weight->nested_scales;
-	if (weight->code == CKPT_QUANT_TABLE)
-		q->sides[CKPT_QUANT_TABLE_SIDE] = weight->table;
-	q->sides[CKPT_QUANT_ROW_GROUPS] = weight->group_of_row;
-	q->sides[CKPT_QUANT_COL_GROUPS] = weight->group_of_col;
+	q->w = facts_of(weight);
 	q->layout = layout_of(weight);
 	q->zero_layout = ckpt_quant_layout_of_words(weight->bits ? weight->bits : 8, weight->dense,
 						    weight->zero_packed == CKPT_QUANT_AWQ,
 						    weight->zero_packed == CKPT_QUANT_ALONG_ROWS);
+	q->is_map = can_be_map(q);
+	if (!take_sides(q, weight, arena))
+		return ckpt_arena_fail(arena, err);
 	rc = check(q, err);
 	if (rc < 0)
 		return rc;
 	q->out_rows = weight->transposed ? weight->cols : weight->rows;
 	q->out_cols = weight->transposed ? weight->rows : weight->cols;
-	q->is_map = can_be_map(q);
 	rc = ckpt_quant_plan_sides(q, err);
 	if (rc == 0)
 		*out = recipe_of(q, len);

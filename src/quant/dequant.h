@@ -34,9 +34,9 @@ enum ckpt_quant_zero {
 
 /*
  * One quantized weight: MATRICES of ROWS x COLS numbers, in the orientation in which they are
- * stored, row after row. TRANSPOSED: what is made of each is [COLS, ROWS]. So GPTQ's qweight [in /
- * 8, out] is ROWS = in, COLS = out, ALONG_ROWS, TRANSPOSED; its scales [in / group, out] have
- * blocks of group x 1.
+ * stored, row after row. TRANSPOSED: what is made of each is [COLS, ROWS]. So a qweight of GPTQ,
+ * [in / 8, out], is ROWS = in, COLS = out, ALONG_ROWS, TRANSPOSED; its scales [in / group, out]
+ * have blocks of group x 1.
  *
  *	number = TO(PRODUCT(DIFFERENCE(item - zero) * SCALE_IN(scale)))
  *
@@ -125,12 +125,13 @@ struct ckpt_quant_weight {
  * it keeps is in ARENA; what the recipes of WEIGHT borrow has to live as long.
  *
  * CKPT_E_FORMAT: a recipe has another length than the shape asks for, which the error says.
- * CKPT_E_UNSUPPORTED: a combination that there is no way for.
+ * CKPT_E_UNSUPPORTED: a combination that there is no way for; or what the numbers are made of can be
+ * read front to back only (compressed records), and is more than 64 MiB, which would have to be
+ * kept in memory.
  *
- * Memory while it is read: a few MiB for each thread, and up to 64 MiB if scales can only be read
- * front to back (compressed records); above that reading fails with CKPT_E_UNSUPPORTED. Checksums
- * recorded for any of the recipes are compared: by the reading itself, or by the mover at its end,
- * so that no output appears with numbers made of damaged bytes.
+ * Memory while it is read: up to 16 MiB for each thread, and what is kept. Checksums recorded for
+ * any of the recipes are compared, by the reading itself or by the mover at its end, so that no
+ * output appears with numbers made of damaged bytes.
  */
 int ckpt_quant_recipe(const struct ckpt_quant_weight *weight, struct ckpt_arena *arena,
 		      struct ckpt_recipe *out, struct ckpt_error *err);

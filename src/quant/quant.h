@@ -25,18 +25,33 @@ enum ckpt_quant_side {
 	CKPT_QUANT_SIDES,
 };
 
+/*
+ * What struct ckpt_quant_weight says beside its recipes, of which most weights have two: there may
+ * be many.
+ */
+struct ckpt_quant_facts {
+	uint64_t matrices, rows, cols, block_rows, block_cols, nested_block;
+	enum ckpt_quant_code code;
+	enum ckpt_quant_zero zero;
+	enum ckpt_dtype to, difference, product, item, scale_dtype, scale_in, zero_dtype;
+	uint32_t bits, zero_add;
+	int32_t zero_fixed;
+	float factor, nested_offset;
+	bool transposed, exact_power, global_divides, zero_wraps;
+};
+
 struct ckpt_quant {
 	union {
 		struct ckpt_map map; /* items lie as the numbers do */
 		struct ckpt_made made;
 	} u;
 	bool is_map;
-	struct ckpt_quant_weight w; /* blocks of 0 are the whole side; recipes are in SIDES */
+	struct ckpt_quant_facts w; /* blocks of 0 are the whole side */
 	/*
-	 * LEN 0: there is none. Those that are not KEPT have their checksums in WHOLE, so that the
+	 * NULL: there is none. Those that are not KEPT have their checksums in WHOLE, so that the
 	 * mover compares them.
 	 */
-	struct ckpt_recipe sides[CKPT_QUANT_SIDES];
+	struct ckpt_recipe *sides[CKPT_QUANT_SIDES];
 	bool keep[CKPT_QUANT_SIDES];
 	struct ckpt_quant_layout layout, zero_layout;
 	uint64_t packed_rows, row_bytes;	   /* of the items of a matrix */

@@ -65,7 +65,7 @@ void ckpt_quant_reader_free(struct ckpt_quant_reader *r)
 static int get_bytes(struct ckpt_quant_reader *r, enum ckpt_quant_side side, uint64_t off,
 		     size_t len, const uint8_t **out, struct ckpt_error *err)
 {
-	const struct ckpt_recipe *recipe = &r->q->sides[side];
+	const struct ckpt_recipe *recipe = r->q->sides[side];
 	struct window *w = &r->windows[side];
 	bool goes_on = w->len && off >= w->off && off - w->off <= w->len + AHEAD;
 	size_t n = goes_on && len < WINDOW ? WINDOW : len;
@@ -109,7 +109,7 @@ static int get_bytes(struct ckpt_quant_reader *r, enum ckpt_quant_side side, uin
 static int unnest(struct ckpt_quant_reader *r, uint64_t at, size_t count, float *scales,
 		  struct ckpt_error *err)
 {
-	const struct ckpt_quant_weight *w = &r->q->w;
+	const struct ckpt_quant_facts *w = &r->q->w;
 	uint64_t first = at / w->nested_block, last = (at + count - 1) / w->nested_block;
 	const uint8_t *bytes;
 	int rc = get_bytes(r, CKPT_QUANT_NESTED_SCALES, first * 4, (size_t)(last - first + 1) * 4,
@@ -133,7 +133,7 @@ static void apply_global(const struct ckpt_quant_reader *r, uint64_t matrix, siz
 
 	if (!bytes)
 		return;
-	if (r->q->sides[CKPT_QUANT_GLOBAL].len > sizeof(global))
+	if (r->q->sides[CKPT_QUANT_GLOBAL]->len > sizeof(global))
 		bytes += matrix * sizeof(global);
 	memcpy(&global, bytes, sizeof(global));
 	for (size_t i = 0; i < count; i++)
@@ -143,7 +143,7 @@ static void apply_global(const struct ckpt_quant_reader *r, uint64_t matrix, siz
 static int read_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t at, size_t count,
 		       struct ckpt_error *err)
 {
-	const struct ckpt_quant_weight *w = &r->q->w;
+	const struct ckpt_quant_facts *w = &r->q->w;
 	uint32_t size = ckpt_dtype_size(w->scale_dtype);
 	const uint8_t *bytes;
 	int rc = get_bytes(r, CKPT_QUANT_SCALES, at * size, count * size, &bytes, err);
@@ -155,7 +155,7 @@ static int read_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t at
 			r->scales[i] = r->kept->scale_values[bytes[i]];
 	else
 		ckpt_cast_items(w->scale_dtype, CKPT_DTYPE_FLOAT32, bytes, r->scales, count);
-	if (r->q->sides[CKPT_QUANT_NESTED_TABLE].len)
+	if (r->q->sides[CKPT_QUANT_NESTED_TABLE])
 		rc = unnest(r, at, count, r->scales, err);
 	apply_global(r, matrix, count, r->scales);
 	ckpt_quant_round(w->scale_in, r->scales, count);

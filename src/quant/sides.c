@@ -63,10 +63,10 @@ int ckpt_quant_plan_sides(struct ckpt_quant *q, struct ckpt_error *err)
 
 	for (unsigned i = q->is_map ? CKPT_QUANT_SCALES : CKPT_QUANT_ITEMS; i < CKPT_QUANT_SIDES;
 	     i++) {
-		struct ckpt_recipe *side = &q->sides[i];
+		struct ckpt_recipe *side = q->sides[i];
 		bool random;
 
-		if (!side->len)
+		if (!side)
 			continue;
 		random = is_random(side);
 		q->keep[i] =
@@ -142,7 +142,7 @@ int ckpt_quant_read_side(const struct ckpt_recipe *side, uint64_t off, void *buf
 void ckpt_quant_will_need(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
 			  uint64_t off, uint64_t len)
 {
-	const struct ckpt_recipe *items = &q->sides[CKPT_QUANT_ITEMS];
+	const struct ckpt_recipe *items = q->sides[CKPT_QUANT_ITEMS];
 
 	if (!kept->bytes[CKPT_QUANT_ITEMS] && items->kind == CKPT_RECIPE_EXTENT)
 		ckpt_source_will_need(items->src, items->off + off, len);
@@ -192,7 +192,7 @@ static void set_values(const struct ckpt_quant *q, struct ckpt_quant_kept *kept)
 			m->values[i] = e2m1[i % 16];
 	if (q->w.code == CKPT_QUANT_TABLE)
 		memcpy(m->values, kept->bytes[CKPT_QUANT_TABLE_SIDE],
-		       (size_t)q->sides[CKPT_QUANT_TABLE_SIDE].len);
+		       (size_t)q->sides[CKPT_QUANT_TABLE_SIDE]->len);
 	m->item = item;
 	m->few = q->layout.bits <= 4;
 }
@@ -217,7 +217,7 @@ static void subtract_from_values(const struct ckpt_quant *q, struct ckpt_quant_m
 
 static void set_scale_values(const struct ckpt_quant *q, struct ckpt_quant_kept *kept)
 {
-	if (q->sides[CKPT_QUANT_NESTED_TABLE].len) {
+	if (q->sides[CKPT_QUANT_NESTED_TABLE]) {
 		memcpy(kept->scale_values, kept->bytes[CKPT_QUANT_NESTED_TABLE],
 		       sizeof(kept->scale_values));
 		return;
@@ -313,7 +313,7 @@ int ckpt_quant_keep(const struct ckpt_quant *q, struct ckpt_quant_kept **out,
 	*out = NULL;
 	for (unsigned i = 0; rc == 0 && i < CKPT_QUANT_SIDES; i++)
 		if (q->keep[i]) {
-			rc = keep_side(&q->sides[i], &kept->bytes[i], err);
+			rc = keep_side(q->sides[i], &kept->bytes[i], err);
 			rc = ckpt_error_prefix(err, rc, "its %s: ", names[i]);
 		}
 	if (rc == 0 && kept->bytes[CKPT_QUANT_ROW_GROUPS])
