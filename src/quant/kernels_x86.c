@@ -321,6 +321,71 @@ INLINE void look_up_groups(const struct ckpt_quant_math *m, struct way w, enum f
 	}
 }
 
+INLINE void store16(enum ckpt_dtype to, __m256 low, __m256 high, uint8_t *out)
+{
+	if (to == CKPT_DTYPE_FLOAT32) {
+		_mm256_storeu_ps((float *)(void *)out, low);
+		_mm256_storeu_ps((float *)(void *)(out + 32), high);
+	} else {
+		_mm256_storeu_si256((__m256i *)(void *)out, narrow16(to, low, high));
+	}
+}
+
+/* 16 numbers from AT on, each with its own scale. False: one is none, and nothing is stored. */
+INLINE bool look_up_each16(const struct ckpt_quant_math *m, struct way w, const struct table *t,
+			   const struct ckpt_quant_codes *in, size_t at, uint8_t *out)
+{
+	__m128i codes = load16(BYTES, in->codes + at);
+	__m256 zero_low = _mm256_setzero_ps(), zero_high = zero_low, low, high;
+
+	if (w.has_zeros) {
+		zero_low = _mm256_loadu_ps(in->zeros + at);
+		zero_high = _mm256_loadu_ps(in->zeros + at + 8);
+	}
+	low = finish8(m, w, look_up8(t, codes), _mm256_loadu_ps(in->scales + at), zero_low);
+	high = finish8(m, w, look_up8(t, _mm_srli_si128(codes, 8)),
+		       _mm256_loadu_ps(in->scales + at + 8), zero_high);
+	if (has_nan(low, high))
+		return false;
+	store16(w.to, low, high, out);
+	return true;
+}
+
+/* Codes of less than 16, each number with its own scale. */
+INLINE void look_up_each(const struct ckpt_quant_math *m, struct way w,
+			 const struct ckpt_quant_codes *in, uint8_t *out)
+{
+	struct table t = { .low = _mm256_loadu_ps(m->values),
+			   .high = _mm256_loadu_ps(m->values + 8) };
+	size_t size = w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2;
+	struct ckpt_quant_codes few = *in;
+
+	for (size_t at = 0; at < in->count; at += 16) {
+		few.count = in->count - at < 16 ? in->count - at : 16;
+		if (few.count == 16 && look_up_each16(m, w, &t, in, at, out + at * size))
+			continue;
+		few.codes = in->codes + at;
+		few.scales = in->scales + at;
+		few.zeros = w.has_zeros ? in->zeros + at : NULL;
+		ckpt_quant_plain.bytes(m, &few, out + at * size);
+	}
+}
+
+/* What is usual has its own code. */
+WITH_AVX2 static void bytes_each(const struct ckpt_quant_math *m, const struct ckpt_quant_codes *in,
+				 void *out)
+{
+	const enum ckpt_dtype f32 = CKPT_DTYPE_FLOAT32, bf16 = CKPT_DTYPE_BFLOAT16;
+	struct way w = way_of(m, in);
+
+	if (w.difference != f32 || w.product != f32 || w.to != bf16 || w.has_zeros)
+		look_up_each(m, w, in, out);
+	else if (w.has_factor)
+		look_up_each(m, (struct way){ f32, f32, bf16, false, true }, in, out);
+	else
+		look_up_each(m, (struct way){ f32, f32, bf16, false, false }, in, out);
+}
+
 WITH_AVX2 static void bytes(const struct ckpt_quant_math *m, const struct ckpt_quant_codes *in,
 			    void *out)
 {
@@ -332,6 +397,10 @@ WITH_AVX2 static void bytes(const struct ckpt_quant_math *m, const struct ckpt_q
 
 	if (m->few && in->group >= 16) {
 		look_up_groups(m, way_of(m, in), BYTES, in, out);
+		return;
+	}
+	if (m->few && in->group == 1) {
+		bytes_each(m, in, out);
 		return;
 	}
 	if (!is_usual || in->group < 16) {
