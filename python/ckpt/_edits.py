@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from ._errors import NameMissing
 from ._values import refuse
 
 TYPE_CHECKING = False
@@ -171,17 +170,11 @@ class Edits:
         CONFIG  what config.json (or hf_quant_config.json) says, as a text, bytes or a dict, {} for nothing; None: the file
                 beside the weights, if there is one
 
-        Without quantized weights the result is an equal checkpoint, and an error of the status NOTFOUND if AS_ says that
-        there are some. Errors: FORMAT (parts are missing, left over, or do not fit; it names the tensor), UNSUPPORTED (a
-        form that ckpt does not know, or that can be read in two ways), ARG (another DTYPE or AS_), CLASH (a tensor has the
-        name of a plain weight already).
+        Without quantized weights the result is an equal checkpoint. Errors: FORMAT (parts are missing, left over, or do not
+        fit; it names the tensor), UNSUPPORTED (a form that ckpt does not know, or that can be read in two ways), ARG (another
+        DTYPE or AS_), CLASH (a tensor has the name of a plain weight already).
         """
-        try:
-            return self._edit("dequantize", "dequantize", [as_, config_text(config), dtype])
-        except NameMissing:
-            if as_ is not None:
-                raise
-        return self._edit("dequantize", "select")
+        return self._edit("dequantize", "dequantize", [as_, config_text(config), dtype])
 
     def quantized(self, as_: Optional[str] = None, config: Any = None) -> Optional[Dict[str, Any]]:
         """The quantized weights, or None if there are none. AS_, CONFIG and errors are those of dequantize().
