@@ -278,7 +278,7 @@ static const struct message messages[] = {
 	  .checks = { ckpt_why_explain_quant_hardware } },
 	{ .pattern =
 		  "not implemented for 'Float8_|Promotion for Float8 Types is not supported|Undefined type Float8_|"
-		  "must have the same dtype, but got[^\\n]{1,40}Float8_",
+		  "have the same dtype, but got[^\\n]{1,60}(?:Float8_|signed char)",
 	  .checks = { ckpt_why_explain_float8 } },
 	{ .pattern = "object has no attribute '(quant_state|SCB)'|FP4 quantization state not initialized",
 	  .checks = { ckpt_why_explain_quant_state } },

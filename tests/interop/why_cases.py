@@ -269,6 +269,42 @@ def size_mismatch():
     Net().load_state_dict(load("a.pt"))
 
 
+def quantized():
+    """The state of Net, with fc in 8 bits and one scale for a block; fc.weight[0] stands for 0.5, -1 ..."""
+    state = Net().state_dict()
+    state["fc.weight"] = torch.tensor([1.0, -2.0] * 16).reshape(4, 8).to(torch.float8_e4m3fn)
+    state["fc.weight_scale_inv"] = torch.full((1, 1), 0.5)
+    torch.save(state, "a.pt")
+    return state
+
+
+def fits_and_is_scaled(path):
+    net = Net()
+    net.load_state_dict(load(path))
+    assert net.fc.weight[0, :2].tolist() == [0.5, -1], net.fc.weight
+
+
+@case("quantized", check="fits_and_is_scaled", since=(2, 1))
+def quantized_keys():
+    quantized()
+    Net().load_state_dict(load("a.pt"))
+
+
+@case("quantized", check="fits_and_is_scaled", since=(2, 6))
+def quantized_product():
+    nn.functional.linear(torch.zeros(1, 8), quantized()["fc.weight"])
+
+
+@case("quantized", check="fits_and_is_scaled", since=(2, 1))
+def quantized_sum():
+    quantized()["fc.weight"].sum()
+
+
+@case("quantized", check="fits_and_is_scaled", since=(2, 6))
+def quantized_promotion():
+    quantized()["fc.weight"] * torch.zeros(8)
+
+
 @case("partitioned", check=None)
 def empty_parts():
     torch.save({k: torch.zeros(0) if k[:2] == "fc" else v for k, v in Net().state_dict().items()}, "a.pt")
