@@ -50,7 +50,7 @@ class Edits:
     def _derived(self, model: _ckpt.Model, report: Dict[str, Any]) -> Checkpoint:
         raise NotImplementedError
 
-    def _edit(self, name: str, kind: str, texts: Sequence[Optional[str]] = (), others: Names = (), flags: int = 0) -> Checkpoint:
+    def _edit(self, name: str, kind: str, texts: Sequence[Union[None, str, bytes]] = (), others: Names = (), flags: int = 0) -> Checkpoint:
         model, report = self._model.edit(kind, list(texts), names_of(others), flags)
         return self._derived(model, dict(report, edit=name))
 

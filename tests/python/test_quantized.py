@@ -160,6 +160,26 @@ def test_dequantize_alone_writes_what_cast_writes(fp8, int4, tmp_path):
             assert ours.read_bytes() == theirs.read_bytes()
 
 
+def test_scales_may_be_in_another_file_of_a_directory(tmp_path):
+    folder, parts = tmp_path / "hub", fp8_parts()
+    folder.mkdir()
+    files = {"a.safetensors": ["net.norm.weight", "net.up.weight"], "b.safetensors": ["net.up.weight_scale_inv", "net.up.activation_scale"]}
+    for name, names in files.items():
+        save(folder / name, {one: parts[one] for one in names})
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 46}, "weight_map": {one: name for name, names in files.items() for one in names}}))
+    (folder / "config.json").write_text(json.dumps(FP8))
+    with ckpt.open(folder) as f:
+        assert [one["name"] for one in f.quantized()["weights"]] == ["net.up.weight"]
+        assert floats(f["net.up.weight"].dequantize("f32")) == tuple(FP8_NUMBERS)
+        f.dequantize("f32").save(tmp_path / "plain", no_sync=True)
+        f.dequantize("f32").save(tmp_path / "plain.pt", no_sync=True, format="torch")
+    for path in (tmp_path / "plain", tmp_path / "plain.pt"):
+        with ckpt.open(path) as f:
+            assert set(f) == {"net.norm.weight", "net.up.weight"} and f.quantized() is None
+            assert floats(f["net.up.weight"]) == tuple(FP8_NUMBERS)
+
+
 def test_a_tensor_gives_the_plain_weight_whose_items_it_has(fp8, int4, tmp_path):
     with ckpt.open(int4) as f:
         weight = f["head.weight_packed"].dequantize("bf16")
