@@ -8,7 +8,7 @@
  * What must stay true: a box has at most as many numbers as a band, and no code takes more bytes
  * than a number, so that memory is bounded by the band.
  */
-#include "quant/quant.h"
+#include "quant/dequant_inner.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ enum {
 	WORTH_A_READ = 2 << 10, /* bytes between rows that are read with them */
 };
 
-static void place_box(const struct ckpt_quant *q, struct ckpt_quant_box *b)
+static void place_box(const struct ckpt_dequant *q, struct ckpt_quant_box *b)
 {
 	const struct ckpt_quant_layout *l = &q->layout;
 	uint64_t end;
@@ -46,7 +46,7 @@ static void place_box(const struct ckpt_quant *q, struct ckpt_quant_box *b)
 	b->len = (end < q->row_bytes ? end : q->row_bytes) - b->start;
 }
 
-static int get_items(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept, uint64_t off,
+static int get_items(const struct ckpt_dequant *q, const struct ckpt_quant_kept *kept, uint64_t off,
 		     uint8_t *out, size_t len, struct ckpt_error *err)
 {
 	if (!kept->bytes[CKPT_QUANT_ITEMS])
@@ -56,7 +56,7 @@ static int get_items(const struct ckpt_quant *q, const struct ckpt_quant_kept *k
 }
 
 /* Some columns of rows that are short: whole rows are read, as many at a time as that pays. */
-static int read_short_rows(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
+static int read_short_rows(const struct ckpt_dequant *q, const struct ckpt_quant_kept *kept,
 			   const struct ckpt_quant_box *b, uint64_t off, struct ckpt_error *err)
 {
 	uint64_t at_once = SHORT_READ / q->row_bytes;
@@ -76,7 +76,7 @@ static int read_short_rows(const struct ckpt_quant *q, const struct ckpt_quant_k
 	return rc;
 }
 
-int ckpt_quant_read_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
+int ckpt_quant_read_box(const struct ckpt_dequant *q, const struct ckpt_quant_kept *kept,
 			struct ckpt_quant_box *b, struct ckpt_error *err)
 {
 	uint64_t off;
@@ -98,7 +98,7 @@ int ckpt_quant_read_box(const struct ckpt_quant *q, const struct ckpt_quant_kept
 }
 
 /* COUNT numbers of row ROW, from COL on; both are in the box. */
-static int make_in_box(const struct ckpt_quant *q, struct ckpt_quant_reader *r,
+static int make_in_box(const struct ckpt_dequant *q, struct ckpt_quant_reader *r,
 		       const struct ckpt_quant_box *b, uint64_t row, uint64_t col, size_t count,
 		       uint8_t *codes, uint8_t *out, struct ckpt_error *err)
 {
@@ -130,7 +130,7 @@ static int make_in_box(const struct ckpt_quant *q, struct ckpt_quant_reader *r,
 }
 
 /* OUT: [COLS, ROWS] of the box. */
-static int make_transposed(const struct ckpt_quant *q, struct ckpt_quant_reader *r,
+static int make_transposed(const struct ckpt_dequant *q, struct ckpt_quant_reader *r,
 			   const struct ckpt_quant_box *b, uint8_t *codes, uint8_t *out,
 			   struct ckpt_error *err)
 {
@@ -159,7 +159,7 @@ static int make_transposed(const struct ckpt_quant *q, struct ckpt_quant_reader 
 	return rc;
 }
 
-static int make_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
+static int make_box(const struct ckpt_dequant *q, const struct ckpt_quant_kept *kept,
 		    struct ckpt_quant_reader *r, struct ckpt_quant_box *b, uint8_t *out,
 		    struct ckpt_error *err)
 {
@@ -179,7 +179,7 @@ static int make_box(const struct ckpt_quant *q, const struct ckpt_quant_kept *ke
 static int make_band(const struct ckpt_made *made, const void *kept, void *taken, uint64_t pos,
 		     size_t len, void *out, struct ckpt_error *err)
 {
-	const struct ckpt_quant *q = (const struct ckpt_quant *)made;
+	const struct ckpt_dequant *q = (const struct ckpt_dequant *)made;
 	uint32_t size = ckpt_dtype_size(q->w.to);
 	uint64_t number = pos / size, left = len / size;
 	struct ckpt_quant_reader *r;
@@ -208,7 +208,7 @@ static int make_band(const struct ckpt_made *made, const void *kept, void *taken
 	return rc;
 }
 
-static size_t choose_band(const struct ckpt_quant *q)
+static size_t choose_band(const struct ckpt_dequant *q)
 {
 	uint32_t size = ckpt_dtype_size(q->w.to);
 	uint64_t row, rows;
@@ -224,7 +224,7 @@ static size_t choose_band(const struct ckpt_quant *q)
 	return (size_t)(row * (rows ? rows : 1));
 }
 
-void ckpt_quant_plan_bands(const struct ckpt_quant *q, struct ckpt_made *made)
+void ckpt_quant_plan_bands(const struct ckpt_dequant *q, struct ckpt_made *made)
 {
 	made->band = made->piece = choose_band(q);
 	made->make = make_band;

@@ -9,7 +9,7 @@
  * and a piece is short, so that memory does not grow with the weight. Columns that are too long for
  * that are left to bands.c.
  */
-#include "quant/quant.h"
+#include "quant/dequant_inner.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ struct part {
 };
 
 struct band {
-	const struct ckpt_quant *q;
+	const struct ckpt_dequant *q;
 	const struct ckpt_quant_kept *kept;
 	const struct ckpt_quant_kernels *kernels;
 	struct part *parts; /* malloc */
@@ -45,19 +45,19 @@ struct band {
 
 /* ---- how much ---- */
 
-static uint64_t made_row_len(const struct ckpt_quant *q)
+static uint64_t made_row_len(const struct ckpt_dequant *q)
 {
 	return q->out_cols * ckpt_dtype_size(q->w.to);
 }
 
-bool ckpt_quant_has_columns(const struct ckpt_quant *q)
+bool ckpt_quant_has_columns(const struct ckpt_dequant *q)
 {
 	return q->w.transposed && q->out_cols <= LONGEST / ckpt_dtype_size(q->w.to) &&
 	       q->scale_rows <= SCALES / STEP &&
 	       (!q->keep[CKPT_QUANT_COL_GROUPS] || q->scale_cols <= SCALES / q->scale_rows);
 }
 
-static uint64_t piece_cols(const struct ckpt_quant *q)
+static uint64_t piece_cols(const struct ckpt_dequant *q)
 {
 	uint64_t cols = PIECE / made_row_len(q) / STEP * STEP;
 
@@ -71,7 +71,7 @@ static uint64_t limit_cols(uint64_t cols, uint64_t most, uint64_t piece)
 	return cols < piece ? piece : cols / piece * piece;
 }
 
-static uint64_t band_cols(const struct ckpt_quant *q)
+static uint64_t band_cols(const struct ckpt_dequant *q)
 {
 	uint64_t piece = piece_cols(q), all = q->w.matrices * q->w.cols,
 		 bits = q->w.rows * q->layout.unit * 8 / q->layout.per, /* of a column */
@@ -104,14 +104,14 @@ static void drop(const struct ckpt_made *made, void *taken)
 }
 
 /* COUNT of them, from column AT of the part on, of row ROW of the scales. */
-static void place_scales(const struct ckpt_quant *q, float *out, uint64_t row, uint64_t at,
+static void place_scales(const struct ckpt_dequant *q, float *out, uint64_t row, uint64_t at,
 			 const float *scales, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		out[(at + i) * q->scale_rows + row] = scales[i];
 }
 
-static int take_scales(const struct ckpt_quant *q, struct ckpt_quant_reader *r, struct part *p,
+static int take_scales(const struct ckpt_dequant *q, struct ckpt_quant_reader *r, struct part *p,
 		       struct ckpt_error *err)
 {
 	const struct ckpt_quant_box *b = &p->box;
@@ -146,7 +146,7 @@ static int take_scales(const struct ckpt_quant *q, struct ckpt_quant_reader *r, 
 }
 
 /* Words that a piece takes are at most those of its columns, and of the units that it cuts. */
-static int make_room(struct band *b, const struct ckpt_quant *q, struct ckpt_error *err)
+static int make_room(struct band *b, const struct ckpt_dequant *q, struct ckpt_error *err)
 {
 	const struct ckpt_quant_layout *l = &q->layout;
 	uint64_t piece = piece_cols(q), len = l->along_rows
@@ -161,7 +161,7 @@ static int make_room(struct band *b, const struct ckpt_quant *q, struct ckpt_err
 static int take(const struct ckpt_made *made, const void *kept, uint64_t pos, size_t len,
 		void **taken, struct ckpt_error *err)
 {
-	const struct ckpt_quant *q = (const struct ckpt_quant *)made;
+	const struct ckpt_dequant *q = (const struct ckpt_dequant *)made;
 	uint64_t first = pos / made_row_len(q), end = first + len / made_row_len(q);
 	struct ckpt_quant_reader *r = NULL;
 	struct band *b = calloc(1, sizeof(*b));
@@ -217,7 +217,7 @@ static void turn_words(struct band *b, const struct part *p, uint64_t first, uin
 static void make_mixed(struct band *b, const float *scales, const float *zeros,
 		       const uint8_t *codes, uint8_t *out)
 {
-	const struct ckpt_quant *q = b->q;
+	const struct ckpt_dequant *q = b->q;
 	const uint8_t *groups = b->kept->bytes[CKPT_QUANT_ROW_GROUPS];
 	uint32_t size = ckpt_dtype_size(q->w.to);
 	struct ckpt_quant_codes in = { .group = 1,
@@ -268,7 +268,7 @@ static const uint8_t *get_codes(struct band *b, uint64_t col, const uint8_t *wor
 static void make_column(struct band *b, const struct part *p, uint64_t col, const uint8_t *words,
 			uint8_t *out)
 {
-	const struct ckpt_quant *q = b->q;
+	const struct ckpt_dequant *q = b->q;
 	const uint8_t *col_groups = b->kept->bytes[CKPT_QUANT_COL_GROUPS];
 	bool mixed = q->keep[CKPT_QUANT_ROW_GROUPS], are_nibbles,
 	     has_zeros = q->w.zero == CKPT_QUANT_ZERO_NUMBER || q->w.zero == CKPT_QUANT_ZERO_BITS;
@@ -325,7 +325,7 @@ static void make_columns(struct band *b, const struct part *p, uint64_t at, uint
 static int make(const struct ckpt_made *made, const void *kept, void *taken, uint64_t pos,
 		size_t len, void *out, struct ckpt_error *err)
 {
-	const struct ckpt_quant *q = (const struct ckpt_quant *)made;
+	const struct ckpt_dequant *q = (const struct ckpt_dequant *)made;
 	uint64_t row = pos / made_row_len(q), left = len / made_row_len(q);
 	struct band *b = taken;
 	uint8_t *to = out;
@@ -347,7 +347,7 @@ static int make(const struct ckpt_made *made, const void *kept, void *taken, uin
 	return 0;
 }
 
-void ckpt_quant_plan_columns(const struct ckpt_quant *q, struct ckpt_made *made)
+void ckpt_quant_plan_columns(const struct ckpt_dequant *q, struct ckpt_made *made)
 {
 	made->piece = (size_t)(piece_cols(q) * made_row_len(q));
 	made->band = (size_t)(band_cols(q) * made_row_len(q));

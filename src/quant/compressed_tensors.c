@@ -48,7 +48,7 @@ static int check_settings(const struct ckpt_quant_group *g, const struct setting
 {
 	if (!s->weights || (s->bits == bits && s->is_float == is_float))
 		return 0;
-	return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says %s of %" PRId64 " bits",
+	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %s of %" PRId64 " bits",
 				 s->is_float ? "floats" : "integers", s->bits);
 }
 
@@ -62,7 +62,7 @@ static int check_format(const struct ckpt_quant_group *g, const struct settings 
 	for (; *formats; formats++)
 		if (!strcmp(s->format, *formats))
 			return 0;
-	return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says '%s'", ckpt_escape(shown, sizeof(shown), s->format, strlen(s->format)));
+	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says '%s'", ckpt_escape(shown, sizeof(shown), s->format, strlen(s->format)));
 }
 
 /* What the shape of the scales is, has to be what the configuration calls it. */
@@ -72,21 +72,21 @@ static int check_strategy(const struct ckpt_quant_group *g, const struct setting
 
 	if (!s->strategy || !strcmp(s->strategy, is) || !strcmp(s->strategy, is_too))
 		return 0;
-	return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "the configuration says that the strategy is '%s'", ckpt_escape(shown, sizeof(shown), s->strategy, strlen(s->strategy)));
+	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "the configuration says that the strategy is '%s'", ckpt_escape(shown, sizeof(shown), s->strategy, strlen(s->strategy)));
 }
 
 static int check_symmetric(const struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
 {
 	bool symmetric = ckpt_quant_config_true(s->weights, "symmetric", true),
-	     has = g->parts[CKPT_QUANT_ZEROS].entry;
+	     has = g->parts[CKPT_PART_ZEROS].entry;
 
 	if (!s->weights || !symmetric == has)
 		return 0;
-	return ckpt_quant_misfit(g, has ? CKPT_QUANT_ZEROS : CKPT_QUANT_SCALES, err,
+	return ckpt_quant_misfit(g, has ? CKPT_PART_ZEROS : CKPT_PART_SCALES, err,
 				 "the configuration says that there are %szero points", symmetric ? "no " : "");
 }
 
-static int none_of(const struct ckpt_quant_group *g, enum ckpt_quant_role role, const char *why, struct ckpt_error *err)
+static int none_of(const struct ckpt_quant_group *g, enum ckpt_part_role role, const char *why, struct ckpt_error *err)
 {
 	return g->parts[role].entry ? ckpt_quant_misfit(g, role, err, "%s", why) : 0;
 }
@@ -94,7 +94,7 @@ static int none_of(const struct ckpt_quant_group *g, enum ckpt_quant_role role, 
 /* Scales for all, for rows, for groups of columns, or for blocks. */
 static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	const json_t *block = json_object_get(s->weights, "block_structure");
 	struct ckpt_quant_weight *w = &g->weight;
 	uint64_t groups = t->ndim ? t->shape[t->ndim - 1] : 0, size = (uint64_t)(s->group_size > 0 ? s->group_size : 0);
@@ -108,21 +108,21 @@ static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, str
 	}
 	if (block && !json_is_null(block)) {
 		if (rows <= 0 || cols <= 0)
-			return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "block_structure is no pair of sizes");
+			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "block_structure is no pair of sizes");
 		if (check_strategy(g, s, "block", "block", err) < 0)
 			return CKPT_E_FORMAT;
 		return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
 	}
-	if (!size && ckpt_fill_is_single(g, CKPT_QUANT_SCALES) && (s->weights || w->rows != 1) && (!s->strategy || strcmp(s->strategy, "channel") != 0))
+	if (!size && ckpt_fill_is_single(g, CKPT_PART_SCALES) && (s->weights || w->rows != 1) && (!s->strategy || strcmp(s->strategy, "channel") != 0))
 		return check_strategy(g, s, "tensor", "tensor", err) < 0 ? CKPT_E_FORMAT : ckpt_fill_single(g, err);
 	if (!size && ckpt_fill_is_by_row(g))
 		return check_strategy(g, s, "channel", "channel", err) < 0 ? CKPT_E_FORMAT : ckpt_fill_by_row(g, err);
 	if (!size && !s->weights && groups > 1 && w->cols % groups == 0) /* by the shapes alone */
 		size = w->cols / groups;
 	if (!size)
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted one number, or one for each of %" PRIu64 " rows", w->rows);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted one number, or one for each of %" PRIu64 " rows", w->rows);
 	if (w->cols % size)
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "%" PRIu64 " numbers of a row are no whole groups of %" PRIu64, w->cols, size);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "%" PRIu64 " numbers of a row are no whole groups of %" PRIu64, w->cols, size);
 	if (check_strategy(g, s, "group", "tensor_group", err) < 0)
 		return CKPT_E_FORMAT;
 	return ckpt_fill_blocks(g, 1, size, err);
@@ -130,17 +130,17 @@ static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, str
 
 static int fill_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_QUANT_ZEROS), *s = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS), *s = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 
 	if (!z)
 		return 0;
 	if (z->ndim != s->ndim || memcmp(z->shape, s->shape, z->ndim * sizeof(*z->shape)) != 0)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted the shape of the scales");
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted the shape of the scales");
 	if (z->dtype != CKPT_DTYPE_INT8 && z->dtype != CKPT_DTYPE_FLOAT8_E4M3FN)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted int8");
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted int8");
 	g->weight.zero = CKPT_QUANT_ZERO_NUMBER;
 	g->weight.zero_dtype = z->dtype;
-	return ckpt_quant_bytes(g, CKPT_QUANT_ZEROS, &g->weight.zeros, err);
+	return ckpt_quant_bytes(g, CKPT_PART_ZEROS, &g->weight.zeros, err);
 }
 
 /* ---- float-quantized, int-quantized, naive-quantized, mxfp8-quantized: an item in each byte ---- */
@@ -150,23 +150,23 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 	static const char *const floats[] = { "float-quantized", "naive-quantized", NULL };
 	static const char *const integers[] = { "int-quantized", "naive-quantized", NULL };
 	static const char *const mxfp8[] = { "mxfp8-quantized", "float-quantized", "naive-quantized", NULL };
-	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS)->dtype, scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
+	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype, scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
 	bool is_float = item == CKPT_DTYPE_FLOAT8_E4M3FN;
 	int rc;
 
 	if (!is_float && item != CKPT_DTYPE_INT8)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted float8_e4m3fn or int8, as there are scales for it");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted float8_e4m3fn or int8, as there are scales for it");
 	rc = check_settings(g, s, 8, is_float, err);
 	if (rc == 0)
 		rc = check_format(g, s, scale == CKPT_DTYPE_UINT8 ? mxfp8 : is_float ? floats : integers, err);
 	if (rc == 0)
 		rc = check_symmetric(g, s, err);
 	if (rc == 0)
-		rc = none_of(g, CKPT_QUANT_GLOBAL, "of use only beside a weight of FP4", err);
+		rc = none_of(g, CKPT_PART_GLOBAL, "of use only beside a weight of FP4", err);
 	if (rc == 0)
-		rc = none_of(g, CKPT_QUANT_SHAPE, "of use only beside packed weights", err);
+		rc = none_of(g, CKPT_PART_SHAPE, "of use only beside packed weights", err);
 	if (rc == 0)
-		rc = none_of(g, CKPT_QUANT_GROUPS, "of use only beside packed weights", err);
+		rc = none_of(g, CKPT_PART_GROUPS, "of use only beside packed weights", err);
 	g->weight.code = CKPT_QUANT_NUMBER;
 	g->weight.item = item;
 	g->weight.bits = 8;
@@ -176,14 +176,14 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 		return rc;
 	if (scale == CKPT_DTYPE_UINT8) {
 		if (!is_float || g->weight.cols % 32 || (s->weights && s->group_size != 32))
-			return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "scales of uint8 are for 32 numbers of float8_e4m3fn each");
+			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "scales of uint8 are for 32 numbers of float8_e4m3fn each");
 		snprintf(g->scheme, sizeof(g->scheme), "MXFP8, a power of 2 for 32 numbers");
 		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16);
-		rc = none_of(g, CKPT_QUANT_ZEROS, "MXFP8 has none", err);
+		rc = none_of(g, CKPT_PART_ZEROS, "MXFP8 has none", err);
 		return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 32, err);
 	}
 	if (!ckpt_fill_is_wide(scale))
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float32, float16 or bfloat16");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float32, float16 or bfloat16");
 	ckpt_fill_arithmetic(g, scale, scale, scale);
 	rc = fill_scales(g, s, err);
 	if (rc == 0)
@@ -198,7 +198,7 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 static int fill_mxfp6(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
 {
 	static const char *const formats[] = { "mxfp6-pack-quantized", NULL };
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
 	float *table = ckpt_arena_alloc(g->quant->arena, 64 * sizeof(*table));
 	uint64_t bytes = items->ndim ? items->shape[items->ndim - 1] : 0;
 	int rc = check_format(g, s, formats, err);
@@ -211,8 +211,8 @@ static int fill_mxfp6(struct ckpt_quant_group *g, const struct settings *s, stru
 	}
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 1, err);
-	if (rc == 0 && (bytes % 24 || ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype != CKPT_DTYPE_UINT8))
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "FP6 has 32 numbers in 24 bytes, and a scale of uint8 for them");
+	if (rc == 0 && (bytes % 24 || ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype != CKPT_DTYPE_UINT8))
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "FP6 has 32 numbers in 24 bytes, and a scale of uint8 for them");
 	if (rc < 0)
 		return rc;
 	g->weight.cols = g->shape[g->ndim - 1] = bytes / 3 * 4;
@@ -230,18 +230,18 @@ static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct
 {
 	static const char *const nvfp4[] = { "nvfp4-pack-quantized", NULL };
 	static const char *const mxfp4[] = { "mxfp4-pack-quantized", NULL };
-	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
+	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
 	int rc = check_settings(g, s, s->bits == 6 ? 6 : 4, true, err);
 
 	if (rc == 0 && s->bits != 6)
 		rc = check_format(g, s, scale == CKPT_DTYPE_UINT8 ? mxfp4 : nvfp4, err);
 
 	if (rc == 0)
-		rc = none_of(g, CKPT_QUANT_ZEROS, "FP4 has none", err);
+		rc = none_of(g, CKPT_PART_ZEROS, "FP4 has none", err);
 	if (rc == 0)
-		rc = none_of(g, CKPT_QUANT_SHAPE, "FP4 has none", err);
+		rc = none_of(g, CKPT_PART_SHAPE, "FP4 has none", err);
 	if (rc == 0)
-		rc = none_of(g, CKPT_QUANT_GROUPS, "FP4 has none", err);
+		rc = none_of(g, CKPT_PART_GROUPS, "FP4 has none", err);
 	if (rc == 0 && s->weights && s->bits == 6)
 		return fill_mxfp6(g, s, err);
 	g->weight.code = CKPT_QUANT_E2M1;
@@ -253,14 +253,14 @@ static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct
 		return rc;
 	if (scale == CKPT_DTYPE_UINT8) {
 		if (g->weight.cols % 32 || (s->weights && s->group_size != 32))
-			return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "scales of uint8 are for 32 numbers each");
+			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "scales of uint8 are for 32 numbers each");
 		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16);
 		snprintf(g->scheme, sizeof(g->scheme), "MXFP4, a power of 2 for 32 numbers");
 		rc = ckpt_fill_no_global(g, err);
 		return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 32, err);
 	}
 	if (scale != CKPT_DTYPE_FLOAT8_E4M3FN || (s->weights && s->group_size != 16))
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float8_e4m3fn, one for 16 numbers, or uint8, one for 32");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float8_e4m3fn, one for 16 numbers, or uint8, one for 32");
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	g->weight.product = CKPT_DTYPE_BFLOAT16;
 	return ckpt_fill_nvfp4(g, true, err);
@@ -270,7 +270,7 @@ static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct
 
 static int read_shape(struct ckpt_quant_group *g, uint64_t out[2], struct ckpt_error *err)
 {
-	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_QUANT_SHAPE);
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_PART_SHAPE);
 	const uint8_t *bytes;
 	size_t len;
 	int64_t wide[2];
@@ -278,10 +278,10 @@ static int read_shape(struct ckpt_quant_group *g, uint64_t out[2], struct ckpt_e
 	int rc;
 
 	if (!t)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "its weight_shape is missing");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "its weight_shape is missing");
 	if (t->ndim != 1 || t->shape[0] != 2 || (t->dtype != CKPT_DTYPE_INT64 && t->dtype != CKPT_DTYPE_INT32))
-		return ckpt_quant_misfit(g, CKPT_QUANT_SHAPE, err, "wanted int64 [2]");
-	rc = ckpt_quant_read(g, CKPT_QUANT_SHAPE, sizeof(wide), &bytes, &len, err);
+		return ckpt_quant_misfit(g, CKPT_PART_SHAPE, err, "wanted int64 [2]");
+	rc = ckpt_quant_read(g, CKPT_PART_SHAPE, sizeof(wide), &bytes, &len, err);
 	if (rc < 0)
 		return rc;
 	if (t->dtype == CKPT_DTYPE_INT64) {
@@ -292,7 +292,7 @@ static int read_shape(struct ckpt_quant_group *g, uint64_t out[2], struct ckpt_e
 		wide[1] = narrow[1];
 	}
 	if (wide[0] <= 0 || wide[1] <= 0)
-		return ckpt_quant_misfit(g, CKPT_QUANT_SHAPE, err, "says %" PRId64 " x %" PRId64, wide[0], wide[1]);
+		return ckpt_quant_misfit(g, CKPT_PART_SHAPE, err, "says %" PRId64 " x %" PRId64, wide[0], wide[1]);
 	out[0] = (uint64_t)wide[0];
 	out[1] = (uint64_t)wide[1];
 	return 0;
@@ -317,22 +317,22 @@ static int find_bits(struct ckpt_quant_group *g, const struct settings *s, uint6
 	uint32_t found = 0;
 
 	if (s->weights && (s->bits < 1 || s->bits > 8))
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says %" PRId64 " bits", s->bits);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %" PRId64 " bits", s->bits);
 	for (uint32_t bits = s->weights ? (uint32_t)s->bits : 2; bits <= (s->weights ? (uint32_t)s->bits : 8); bits++)
 		if (words == words_dense(cols, bits) || words == words_apart(cols, bits)) {
 			if (found)
-				return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "can be of %u or of %u bits, and no configuration says which", found, bits);
+				return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "can be of %u or of %u bits, and no configuration says which", found, bits);
 			found = bits;
 		}
 	if (!found)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "%" PRIu64 " numbers of a row do not take %" PRIu64 " words", cols, words);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "%" PRIu64 " numbers of a row do not take %" PRIu64 " words", cols, words);
 	*out = found;
 	return 0;
 }
 
 static int fill_packed_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_QUANT_ZEROS), *s = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS), *s = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	struct ckpt_quant_weight *w = &g->weight;
 	uint64_t groups = s->ndim == 2 ? s->shape[1] : 1;
 
@@ -342,24 +342,24 @@ static int fill_packed_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return 0;
 	}
 	if (z->dtype != CKPT_DTYPE_INT32)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted int32 words");
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted int32 words");
 	if (s->ndim != 2 || z->ndim != 2 || z->shape[1] != groups ||
 	    z->shape[0] != (w->dense ? words_dense(w->rows, w->bits) : words_apart(w->rows, w->bits)))
-		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted words for %" PRIu64 " rows, [.., %" PRIu64 "]", w->rows, groups);
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted words for %" PRIu64 " rows, [.., %" PRIu64 "]", w->rows, groups);
 	w->zero = CKPT_QUANT_ZERO_BITS;
 	w->zero_packed = CKPT_QUANT_ALONG_ROWS;
-	return ckpt_quant_bytes(g, CKPT_QUANT_ZEROS, &w->zeros, err);
+	return ckpt_quant_bytes(g, CKPT_PART_ZEROS, &w->zeros, err);
 }
 
 static int fill_g_idx(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_QUANT_GROUPS);
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_PART_GROUPS);
 
 	if (!t)
 		return 0;
 	if (t->dtype != CKPT_DTYPE_INT32 || t->ndim != 1 || t->shape[0] != g->weight.cols || !g->weight.block_cols)
-		return ckpt_quant_misfit(g, CKPT_QUANT_GROUPS, err, "wanted int32 [%" PRIu64 "], and scales for groups", g->weight.cols);
-	return ckpt_quant_bytes(g, CKPT_QUANT_GROUPS, &g->weight.group_of_col, err);
+		return ckpt_quant_misfit(g, CKPT_PART_GROUPS, err, "wanted int32 [%" PRIu64 "], and scales for groups", g->weight.cols);
+	return ckpt_quant_bytes(g, CKPT_PART_GROUPS, &g->weight.group_of_col, err);
 }
 
 static bool orders_groups(const struct settings *s)
@@ -373,15 +373,15 @@ static bool orders_groups(const struct settings *s)
 static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
 {
 	static const char *const formats[] = { "pack-quantized", NULL };
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
-	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
+	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
 	struct ckpt_quant_weight *w = &g->weight;
 	int rc;
 
 	if (items->ndim != 2)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "packed weights have two dimensions");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "packed weights have two dimensions");
 	if (!ckpt_fill_is_wide(scale))
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float32, float16 or bfloat16");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float32, float16 or bfloat16");
 	if (s->weights && s->is_float)
 		return check_settings(g, s, s->bits, false, err);
 	rc = check_format(g, s, formats, err);
@@ -396,10 +396,10 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 	if (rc < 0)
 		return rc;
 	if (items->shape[0] != g->shape[0])
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "weight_shape says %" PRIu64 " rows", g->shape[0]);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "weight_shape says %" PRIu64 " rows", g->shape[0]);
 	g->ndim = 2;
 	if (ckpt_shape_numel(g->shape, 2) > UINT64_MAX / 8)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "too large");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "too large");
 	w->code = CKPT_QUANT_BITS;
 	w->item = CKPT_DTYPE_INT32;
 	w->packed = CKPT_QUANT_ALONG_COLS;
@@ -408,30 +408,30 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 	w->cols = g->shape[1];
 	w->dense = items->shape[1] == words_dense(w->cols, w->bits);
 	ckpt_fill_arithmetic(g, scale, scale, scale);
-	snprintf(g->scheme, sizeof(g->scheme), "INT%u, packed%s", w->bits, g->parts[CKPT_QUANT_ZEROS].entry ? ", zero points" : "");
-	rc = ckpt_quant_bytes(g, CKPT_QUANT_ITEMS, &w->items, err);
+	snprintf(g->scheme, sizeof(g->scheme), "INT%u, packed%s", w->bits, g->parts[CKPT_PART_ZEROS].entry ? ", zero points" : "");
+	rc = ckpt_quant_bytes(g, CKPT_PART_ITEMS, &w->items, err);
 	if (rc == 0)
 		rc = fill_scales(g, s, err);
 	if (rc == 0)
 		rc = fill_packed_zeros(g, err);
-	if (rc == 0 && orders_groups(s) && !g->parts[CKPT_QUANT_GROUPS].entry)
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration orders groups (actorder), and weight_g_idx is missing");
+	if (rc == 0 && orders_groups(s) && !g->parts[CKPT_PART_GROUPS].entry)
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration orders groups (actorder), and weight_g_idx is missing");
 	return rc < 0 ? rc : fill_g_idx(g, err);
 }
 
 int ckpt_fill_compressed_tensors(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS)->dtype;
+	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
 	struct settings s;
 	int rc = read_settings(g, &s, err);
 
 	if (rc < 0)
 		return rc;
-	if (strcmp(g->parts[CKPT_QUANT_ITEMS].suffix, ".weight_packed") != 0)
+	if (strcmp(g->parts[CKPT_PART_ITEMS].suffix, ".weight_packed") != 0)
 		return fill_plain(g, &s, err);
 	if (item == CKPT_DTYPE_INT32)
 		return fill_packed(g, &s, err);
 	if (item == CKPT_DTYPE_UINT8)
 		return fill_fp4(g, &s, err);
-	return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted int32 words, or uint8 (pairs of FP4)");
+	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted int32 words, or uint8 (pairs of FP4)");
 }

@@ -6,7 +6,7 @@
  * What must stay true: all lengths were compared with the shape here, so that no other file of this
  * folder checks an offset again; blocks of 0 are the whole side from here on.
  */
-#include "quant/quant.h"
+#include "quant/dequant_inner.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
 }
 
 /* FITS: WANT did not overflow. */
-static int check_len(const struct ckpt_quant *q, enum ckpt_quant_side side, bool fits,
+static int check_len(const struct ckpt_dequant *q, enum ckpt_quant_side side, bool fits,
 		     uint64_t want, struct ckpt_error *err)
 {
 	uint64_t len = q->sides[side] ? q->sides[side]->len : 0;
@@ -39,7 +39,7 @@ static int check_len(const struct ckpt_quant *q, enum ckpt_quant_side side, bool
 			 ckpt_quant_side_name(side), len, want);
 }
 
-static int check_items(struct ckpt_quant *q, struct ckpt_error *err)
+static int check_items(struct ckpt_dequant *q, struct ckpt_error *err)
 {
 	const struct ckpt_quant_facts *w = &q->w;
 	uint64_t want = 0;
@@ -50,7 +50,7 @@ static int check_items(struct ckpt_quant *q, struct ckpt_error *err)
 	return check_len(q, CKPT_QUANT_ITEMS, fits, want, err);
 }
 
-static int check_scales(struct ckpt_quant *q, struct ckpt_error *err)
+static int check_scales(struct ckpt_dequant *q, struct ckpt_error *err)
 {
 	struct ckpt_quant_facts *w = &q->w;
 	uint64_t count = 0, want = 0;
@@ -81,7 +81,7 @@ static int check_scales(struct ckpt_quant *q, struct ckpt_error *err)
 	return rc;
 }
 
-static int check_zeros(struct ckpt_quant *q, struct ckpt_error *err)
+static int check_zeros(struct ckpt_dequant *q, struct ckpt_error *err)
 {
 	const struct ckpt_quant_facts *w = &q->w;
 	uint64_t want = 0;
@@ -98,7 +98,7 @@ static int check_zeros(struct ckpt_quant *q, struct ckpt_error *err)
 	return check_len(q, CKPT_QUANT_ZEROS, fits, want, err);
 }
 
-static int check_groups(struct ckpt_quant *q, struct ckpt_error *err)
+static int check_groups(struct ckpt_dequant *q, struct ckpt_error *err)
 {
 	const struct ckpt_quant_facts *w = &q->w;
 	uint64_t want = 0;
@@ -186,7 +186,7 @@ static struct ckpt_quant_layout layout_of(const struct ckpt_quant_weight *w)
 					  w->upper_first, along_rows);
 }
 
-static int check(struct ckpt_quant *q, struct ckpt_error *err)
+static int check(struct ckpt_dequant *q, struct ckpt_error *err)
 {
 	const struct ckpt_quant_facts *w = &q->w;
 	int rc = check_items(q, err);
@@ -206,7 +206,7 @@ static int check(struct ckpt_quant *q, struct ckpt_error *err)
 /* ---- as a map ---- */
 
 /* Are the numbers wanted as the items lie, and does no row end within a unit? */
-static bool can_be_map(const struct ckpt_quant *q)
+static bool can_be_map(const struct ckpt_dequant *q)
 {
 	return !q->w.transposed && !q->layout.along_rows && q->w.cols % q->layout.per == 0;
 }
@@ -214,7 +214,7 @@ static bool can_be_map(const struct ckpt_quant *q)
 static int apply(const struct ckpt_map *map, const void *kept, uint64_t pos, const void *in,
 		 size_t len, void *out, struct ckpt_error *err)
 {
-	const struct ckpt_quant *q = (const struct ckpt_quant *)map;
+	const struct ckpt_dequant *q = (const struct ckpt_dequant *)map;
 	uint64_t number = pos / map->from * q->layout.per, left = len / map->from * q->layout.per;
 	const uint8_t *packed = in;
 	struct ckpt_quant_reader *r;
@@ -242,7 +242,7 @@ static int apply(const struct ckpt_map *map, const void *kept, uint64_t pos, con
 
 static int begin_map(const struct ckpt_map *map, void **kept, struct ckpt_error *err)
 {
-	return ckpt_quant_keep((const struct ckpt_quant *)map, (struct ckpt_quant_kept **)kept,
+	return ckpt_quant_keep((const struct ckpt_dequant *)map, (struct ckpt_quant_kept **)kept,
 			       err);
 }
 
@@ -254,7 +254,7 @@ static void end_map(const struct ckpt_map *map, void *kept)
 
 static int begin_made(const struct ckpt_made *made, void **kept, struct ckpt_error *err)
 {
-	return ckpt_quant_keep((const struct ckpt_quant *)made, (struct ckpt_quant_kept **)kept,
+	return ckpt_quant_keep((const struct ckpt_dequant *)made, (struct ckpt_quant_kept **)kept,
 			       err);
 }
 
@@ -268,7 +268,7 @@ static void end_made(const struct ckpt_made *made, void *kept)
 
 static const struct ckpt_recipe *inner_of_quant(const struct ckpt_recipe *recipe, size_t i)
 {
-	const struct ckpt_quant *q = recipe->ctx;
+	const struct ckpt_dequant *q = recipe->ctx;
 
 	for (unsigned side = 0; side < CKPT_QUANT_SIDES; side++)
 		if (q->sides[side] && i-- == 0)
@@ -276,7 +276,7 @@ static const struct ckpt_recipe *inner_of_quant(const struct ckpt_recipe *recipe
 	return NULL;
 }
 
-static struct ckpt_recipe recipe_of(struct ckpt_quant *q, uint64_t len)
+static struct ckpt_recipe recipe_of(struct ckpt_dequant *q, uint64_t len)
 {
 	uint32_t size = ckpt_dtype_size(q->w.to);
 	struct ckpt_recipe recipe;
@@ -332,7 +332,7 @@ static struct ckpt_quant_facts facts_of(const struct ckpt_quant_weight *w)
 }
 
 /* False: no memory. */
-static bool take_sides(struct ckpt_quant *q, const struct ckpt_quant_weight *w,
+static bool take_sides(struct ckpt_dequant *q, const struct ckpt_quant_weight *w,
 		       struct ckpt_arena *arena)
 {
 	const struct ckpt_recipe *sides[CKPT_QUANT_SIDES] = {
@@ -363,7 +363,7 @@ static bool take_sides(struct ckpt_quant *q, const struct ckpt_quant_weight *w,
 int ckpt_quant_recipe(const struct ckpt_quant_weight *weight, struct ckpt_arena *arena,
 		      struct ckpt_recipe *out, struct ckpt_error *err)
 {
-	struct ckpt_quant *q = ckpt_arena_calloc(arena, 1, sizeof(*q));
+	struct ckpt_dequant *q = ckpt_arena_calloc(arena, 1, sizeof(*q));
 	uint64_t len = 0;
 	int rc;
 

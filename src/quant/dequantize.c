@@ -61,14 +61,14 @@ static int count_uses(struct dequantizer *d, struct ckpt_error *err)
 /* torch._utils._rebuild_tensor_v2(storage, 0, shape, stride, requires_grad, OrderedDict()) */
 static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
 
 	return ckpt_plain_replace_tensor(d->to, items, g->shape, g->ndim, (uint32_t)items->storage, err);
 }
 
 static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
 	struct ckpt_recipe *made = ckpt_arena_calloc(d->to->arena, 1, sizeof(*made));
 	struct ckpt_storage *s;
 	char shown[200];
@@ -125,7 +125,7 @@ static int check_names(const struct dequantizer *d, uint32_t from, uint32_t to, 
 	for (uint32_t i = from; rc == 0 && i < to; i++) {
 		const struct ckpt_quant_group *g = entries[i].group;
 
-		if (!g || g->parts[CKPT_QUANT_ITEMS].entry != &entries[i])
+		if (!g || g->parts[CKPT_PART_ITEMS].entry != &entries[i])
 			continue;
 		if (!ckpt_strmap_insert(&kept, g->key, strlen(g->key), i, &there))
 			rc = ckpt_fail_nomem(err);
@@ -144,7 +144,7 @@ static int keep_entry(struct dequantizer *d, struct ckpt_fewer_entries *fewer, u
 
 	if (!e || (!g && !e->dropped))
 		return ckpt_fewer_entries_keep(d->to, fewer, at, err);
-	if (!g || g->parts[CKPT_QUANT_ITEMS].entry != e)
+	if (!g || g->parts[CKPT_PART_ITEMS].entry != e)
 		return 0;
 	if (e->key_len == strlen(g->key) && !memcmp(e->key, g->key, e->key_len))
 		return ckpt_fewer_entries_keep(d->to, fewer, at, err);

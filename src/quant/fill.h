@@ -16,11 +16,11 @@
 int ckpt_fill_items(struct ckpt_quant_group *g, uint64_t per, struct ckpt_error *err);
 
 /* Is the shape of ROLE that of the weight, but for the last two dimensions, which are ROWS and COLS? */
-bool ckpt_fill_has_shape(const struct ckpt_quant_group *g, enum ckpt_quant_role role, uint64_t rows,
+bool ckpt_fill_has_shape(const struct ckpt_quant_group *g, enum ckpt_part_role role, uint64_t rows,
 			 uint64_t cols);
 
 /* Is ROLE one number, or one for each matrix? One for each row, [.., M] or [.., M, 1]? */
-bool ckpt_fill_is_single(const struct ckpt_quant_group *g, enum ckpt_quant_role role);
+bool ckpt_fill_is_single(const struct ckpt_quant_group *g, enum ckpt_part_role role);
 bool ckpt_fill_is_by_row(const struct ckpt_quant_group *g);
 
 /* The scales, of such a shape, or for blocks of BLOCK_ROWS x BLOCK_COLS, 0 being the whole side. */

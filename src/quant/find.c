@@ -36,7 +36,7 @@ static void add_shape(struct ckpt_buf *out, const struct ckpt_tensor *t)
 	ckpt_buf_printf(out, "]");
 }
 
-int ckpt_quant_misfit(const struct ckpt_quant_group *g, enum ckpt_quant_role role,
+int ckpt_quant_misfit(const struct ckpt_quant_group *g, enum ckpt_part_role role,
 		      struct ckpt_error *err, const char *format, ...)
 {
 	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
@@ -59,7 +59,7 @@ int ckpt_quant_misfit(const struct ckpt_quant_group *g, enum ckpt_quant_role rol
 	return rc;
 }
 
-int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_quant_role role,
+int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_part_role role,
 		     struct ckpt_recipe *out, struct ckpt_error *err)
 {
 	const struct ckpt_model *model = g->quant->model;
@@ -85,7 +85,7 @@ int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_quant_role role,
 	return ckpt_error_prefix(err, rc, "'%.200s'", t->name);
 }
 
-int ckpt_quant_read(struct ckpt_quant_group *g, enum ckpt_quant_role role, size_t most,
+int ckpt_quant_read(struct ckpt_quant_group *g, enum ckpt_part_role role, size_t most,
 		    const uint8_t **out, size_t *len, struct ckpt_error *err)
 {
 	struct ckpt_recipe recipe;
@@ -237,13 +237,13 @@ static int fail_twice(const struct ckpt_quant_entry *one, const struct ckpt_quan
 			 ckpt_escape(of, sizeof(of), other->t->name, strlen(other->t->name)));
 }
 
-static int put_in(struct ckpt_quant_group *g, enum ckpt_quant_role role, const char *suffix,
+static int put_in(struct ckpt_quant_group *g, enum ckpt_part_role role, const char *suffix,
 		  struct ckpt_quant_entry *e, struct ckpt_error *err)
 {
 	if (g->parts[role].entry)
 		return fail_twice(g->parts[role].entry, e, err);
 	if (e->group)
-		return fail_twice(g->parts[CKPT_QUANT_SCALES].entry ? g->parts[CKPT_QUANT_SCALES].entry : e, e, err);
+		return fail_twice(g->parts[CKPT_PART_SCALES].entry ? g->parts[CKPT_PART_SCALES].entry : e, e, err);
 	g->parts[role].entry = e;
 	g->parts[role].suffix = suffix;
 	e->group = g;
@@ -271,11 +271,11 @@ static int put_entry(struct mapping *m, struct ckpt_quant_entry *e, struct ckpt_
 	int rc;
 
 	s = suffix_of(m->q->format, e, &front);
-	if (!s || (s->role == CKPT_QUANT_ITEMS && !strcmp(s->text, ".weight") && !m->q->format->is_item(e->t->dtype)))
+	if (!s || (s->role == CKPT_PART_ITEMS && !strcmp(s->text, ".weight") && !m->q->format->is_item(e->t->dtype)))
 		return 0;
-	if (s->role == CKPT_QUANT_ACTIVATIONS)
+	if (s->role == CKPT_PART_ACTIVATIONS)
 		return drop(m->q, e, err);
-	if (s->role == CKPT_QUANT_REFUSED)
+	if (s->role == CKPT_PART_REFUSED)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "'%s' changes what its weight means: there is no plain weight that is the same",
 				 ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)));
@@ -291,7 +291,7 @@ static int find_items(struct mapping *m, struct ckpt_quant_group *g, struct ckpt
 		uint64_t *at;
 		int rc = 0;
 
-		if (s->role != CKPT_QUANT_ITEMS || g->parts[CKPT_QUANT_ITEMS].entry)
+		if (s->role != CKPT_PART_ITEMS || g->parts[CKPT_PART_ITEMS].entry)
 			continue;
 		ckpt_buf_add(&key, g->base, g->base_len);
 		ckpt_buf_add(&key, s->text + (!g->base_len && *s->text == '.'), strlen(s->text) - (!g->base_len && *s->text == '.'));
@@ -299,7 +299,7 @@ static int find_items(struct mapping *m, struct ckpt_quant_group *g, struct ckpt
 		if (key.bad)
 			rc = ckpt_fail_nomem(err);
 		if (at)
-			rc = put_in(g, CKPT_QUANT_ITEMS, s->text, &m->q->entries[*at], err);
+			rc = put_in(g, CKPT_PART_ITEMS, s->text, &m->q->entries[*at], err);
 		ckpt_buf_clear(&key);
 		if (rc < 0)
 			return rc;
@@ -318,7 +318,7 @@ static int check_others(const struct mapping *m, const struct ckpt_quant_entry *
 		const struct ckpt_quant_format *other = &ckpt_quant_formats[i];
 
 		s = e->group || e->dropped ? NULL : suffix_of(other, e, &front);
-		if (!s || (s->role != CKPT_QUANT_SCALES && s->role != CKPT_QUANT_ZEROS && s->role != CKPT_QUANT_GLOBAL))
+		if (!s || (s->role != CKPT_PART_SCALES && s->role != CKPT_PART_ZEROS && s->role != CKPT_PART_GLOBAL))
 			continue;
 		if (ckpt_strmap_find(&m->by_base, e->key, front))
 			return ckpt_fail(err, CKPT_E_FORMAT, "'%s' stands beside a weight that is quantized as %s has it, which has nothing of that name",
@@ -352,10 +352,10 @@ static int group_mapping(struct ckpt_quant *q, uint32_t from, uint32_t to, struc
 
 static bool is_nothing(const struct ckpt_quant_group *g)
 {
-	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 
-	return g->quant->format->is_loose && !g->parts[CKPT_QUANT_ITEMS].entry && scales &&
-	       !strcmp(g->parts[CKPT_QUANT_SCALES].suffix, ".scale") &&
+	return g->quant->format->is_loose && !g->parts[CKPT_PART_ITEMS].entry && scales &&
+	       !strcmp(g->parts[CKPT_PART_SCALES].suffix, ".scale") &&
 	       scales->dtype != CKPT_DTYPE_FLOAT8_E8M0FNU;
 }
 
@@ -364,19 +364,19 @@ static int check_whole(const struct ckpt_quant_group *g, struct ckpt_error *err)
 	const struct ckpt_quant_entry *any = NULL;
 	char shown[200];
 
-	if (g->parts[CKPT_QUANT_ITEMS].entry && g->parts[CKPT_QUANT_SCALES].entry)
+	if (g->parts[CKPT_PART_ITEMS].entry && g->parts[CKPT_PART_SCALES].entry)
 		return 0;
-	for (int r = 0; r < CKPT_QUANT_ROLES; r++)
+	for (int r = 0; r < CKPT_PART_ROLES; r++)
 		if (g->parts[r].entry && !any)
 			any = g->parts[r].entry;
 	return ckpt_fail(err, CKPT_E_FORMAT, "'%s' has no %s beside it",
 			 ckpt_escape(shown, sizeof(shown), any->t->name, strlen(any->t->name)),
-			 g->parts[CKPT_QUANT_ITEMS].entry ? "scales" : "quantized weight");
+			 g->parts[CKPT_PART_ITEMS].entry ? "scales" : "quantized weight");
 }
 
 static int name_result(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_quant_entry *e = g->parts[CKPT_QUANT_ITEMS].entry;
+	const struct ckpt_quant_entry *e = g->parts[CKPT_PART_ITEMS].entry;
 	size_t name_len = strlen(e->t->name), front = name_len >= e->key_len ? name_len - e->key_len : 0;
 	const char *result = g->result + (!g->base_len && g->result[0] == '.');
 	struct ckpt_buf key = { 0 }, name = { 0 };
@@ -420,7 +420,7 @@ static int fill_all(struct ckpt_quant *q, struct ckpt_error *err)
 		struct ckpt_quant_group *g = q->groups[i];
 
 		if (is_nothing(g)) {
-			for (int r = 0; r < CKPT_QUANT_ROLES; r++)
+			for (int r = 0; r < CKPT_PART_ROLES; r++)
 				if (g->parts[r].entry)
 					g->parts[r].entry->group = NULL;
 			continue;
@@ -631,9 +631,9 @@ void ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_we
 						.shape = g->shape,
 						.ndim = g->ndim,
 						.numel = ckpt_shape_count(g->shape, g->ndim),
-						.items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS)->name };
+						.items = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->name };
 
-	for (int r = 0; r < CKPT_QUANT_ROLES; r++)
+	for (int r = 0; r < CKPT_PART_ROLES; r++)
 		if (g->parts[r].entry) {
 			const struct ckpt_tensor *t = g->parts[r].entry->t;
 

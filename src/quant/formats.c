@@ -46,21 +46,21 @@ static bool is_none(enum ckpt_dtype dtype)
  */
 int ckpt_fill_items(struct ckpt_quant_group *g, uint64_t per, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS);
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
 	struct ckpt_quant_weight *w = &g->weight;
 
 	if (t->ndim < 2)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "a quantized weight has two dimensions or more");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a quantized weight has two dimensions or more");
 	memcpy(g->shape, t->shape, t->ndim * sizeof(*g->shape));
 	g->ndim = t->ndim;
 	if (__builtin_mul_overflow(g->shape[g->ndim - 1], per, &g->shape[g->ndim - 1]))
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "too large");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "too large");
 	w->rows = g->shape[g->ndim - 2];
 	w->cols = g->shape[g->ndim - 1];
 	w->matrices = ckpt_shape_numel(g->shape, g->ndim - 2);
 	if (ckpt_shape_numel(g->shape, g->ndim) > UINT64_MAX / 8)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "too large");
-	return ckpt_quant_bytes(g, CKPT_QUANT_ITEMS, &w->items, err);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "too large");
+	return ckpt_quant_bytes(g, CKPT_PART_ITEMS, &w->items, err);
 }
 
 static uint64_t ceil_of(uint64_t a, uint64_t b)
@@ -69,7 +69,7 @@ static uint64_t ceil_of(uint64_t a, uint64_t b)
 }
 
 /* Is the shape of ROLE that of the items, its last two dimensions ROWS and COLS? */
-bool ckpt_fill_has_shape(const struct ckpt_quant_group *g, enum ckpt_quant_role role, uint64_t rows,
+bool ckpt_fill_has_shape(const struct ckpt_quant_group *g, enum ckpt_part_role role, uint64_t rows,
 		      uint64_t cols)
 {
 	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
@@ -83,7 +83,7 @@ bool ckpt_fill_has_shape(const struct ckpt_quant_group *g, enum ckpt_quant_role 
 }
 
 /* One number, or one for each matrix. */
-bool ckpt_fill_is_single(const struct ckpt_quant_group *g, enum ckpt_quant_role role)
+bool ckpt_fill_is_single(const struct ckpt_quant_group *g, enum ckpt_part_role role)
 {
 	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
 	uint64_t numel = ckpt_shape_numel(t->shape, t->ndim);
@@ -99,40 +99,40 @@ int ckpt_fill_blocks(struct ckpt_quant_group *g, uint64_t block_rows, uint64_t b
 	struct ckpt_quant_weight *w = &g->weight;
 	uint64_t rows = ceil_of(w->rows, block_rows), cols = ceil_of(w->cols, block_cols);
 
-	if (!ckpt_fill_has_shape(g, CKPT_QUANT_SCALES, rows, cols))
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err,
+	if (!ckpt_fill_has_shape(g, CKPT_PART_SCALES, rows, cols))
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 					 "wanted [%s%" PRIu64 ", %" PRIu64 "] for %" PRIu64 " x %" PRIu64 " numbers",
 					 g->ndim > 2 ? "..., " : "", rows, cols, w->rows, w->cols);
 	w->block_rows = block_rows;
 	w->block_cols = block_cols;
-	w->scale_dtype = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
-	return ckpt_quant_bytes(g, CKPT_QUANT_SCALES, &w->scales, err);
+	w->scale_dtype = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
+	return ckpt_quant_bytes(g, CKPT_PART_SCALES, &w->scales, err);
 }
 
 /* One scale for all, or for each matrix. */
 int ckpt_fill_single(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	struct ckpt_quant_weight *w = &g->weight;
-	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 
 	if (ckpt_shape_numel(t->shape, t->ndim) != w->matrices) { /* one for all of several */
 		if (w->matrices && __builtin_mul_overflow(w->rows, w->matrices, &w->rows))
-			return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "too large");
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "too large");
 		if (!w->matrices)
 			w->rows = 0;
 		w->matrices = 1;
 	}
 	w->block_rows = w->block_cols = 0;
 	w->scale_dtype = t->dtype;
-	return ckpt_quant_bytes(g, CKPT_QUANT_SCALES, &w->scales, err);
+	return ckpt_quant_bytes(g, CKPT_PART_SCALES, &w->scales, err);
 }
 
 /* One for each row: [.., M] or [.., M, 1]. */
 bool ckpt_fill_is_by_row(const struct ckpt_quant_group *g)
 {
-	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 
-	return ckpt_fill_has_shape(g, CKPT_QUANT_SCALES, g->weight.rows, 1) ||
+	return ckpt_fill_has_shape(g, CKPT_PART_SCALES, g->weight.rows, 1) ||
 	       (t->ndim == g->ndim - 1 && !memcmp(t->shape, g->shape, t->ndim * sizeof(*t->shape)));
 }
 
@@ -140,8 +140,8 @@ int ckpt_fill_by_row(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	g->weight.block_rows = 1;
 	g->weight.block_cols = 0;
-	g->weight.scale_dtype = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
-	return ckpt_quant_bytes(g, CKPT_QUANT_SCALES, &g->weight.scales, err);
+	g->weight.scale_dtype = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
+	return ckpt_quant_bytes(g, CKPT_PART_SCALES, &g->weight.scales, err);
 }
 
 void ckpt_fill_arithmetic(struct ckpt_quant_group *g, enum ckpt_dtype scale_in, enum ckpt_dtype difference,
@@ -165,33 +165,33 @@ bool ckpt_fill_is_wide(enum ckpt_dtype dtype)
  * weight_block_size says, as DeepSeek and compressed-tensors have it. Two FP4 in a byte: _dequantize_one() there.
  */
 static const struct ckpt_quant_suffix fp8_suffixes[] = {
-	{ ".weight", CKPT_QUANT_ITEMS },
-	{ "", CKPT_QUANT_ITEMS },
-	{ ".weight_scale_inv", CKPT_QUANT_SCALES },
-	{ "_scale_inv", CKPT_QUANT_SCALES },
-	{ ".scale", CKPT_QUANT_SCALES },
-	{ ".activation_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".input_scale", CKPT_QUANT_ACTIVATIONS },
+	{ ".weight", CKPT_PART_ITEMS },
+	{ "", CKPT_PART_ITEMS },
+	{ ".weight_scale_inv", CKPT_PART_SCALES },
+	{ "_scale_inv", CKPT_PART_SCALES },
+	{ ".scale", CKPT_PART_SCALES },
+	{ ".activation_scale", CKPT_PART_ACTIVATIONS },
+	{ ".input_scale", CKPT_PART_ACTIVATIONS },
 	{ 0 },
 };
 
 static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS),
-				 *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS),
+				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	const json_t *block = json_object_get(g->quant->config.says, "weight_block_size");
 	bool is_fp4 = items->dtype == CKPT_DTYPE_INT8 || items->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2,
 	     is_e8m0 = scales->dtype == CKPT_DTYPE_FLOAT8_E8M0FNU;
 	int64_t rows = 128, cols = 128;
 	int rc;
 
-	g->result = *g->parts[CKPT_QUANT_ITEMS].suffix ? ".weight" : "";
+	g->result = *g->parts[CKPT_PART_ITEMS].suffix ? ".weight" : "";
 	if (!is_fp4 && items->dtype != CKPT_DTYPE_FLOAT8_E4M3FN)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted float8_e4m3fn, as there are scales for it");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted float8_e4m3fn, as there are scales for it");
 	if (is_fp4 && !is_e8m0)
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float8_e8m0fnu for pairs of FP4");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float8_e8m0fnu for pairs of FP4");
 	if (!is_e8m0 && scales->dtype != CKPT_DTYPE_UINT8 && !ckpt_fill_is_wide(scales->dtype))
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float32, bfloat16 or float8_e8m0fnu");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float32, bfloat16 or float8_e8m0fnu");
 	g->weight.code = is_fp4 ? CKPT_QUANT_E2M1 : CKPT_QUANT_NUMBER;
 	g->weight.item = items->dtype;
 	g->weight.bits = is_fp4 ? 4 : 8;
@@ -202,7 +202,7 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (is_fp4) {
 		snprintf(g->scheme, sizeof(g->scheme), "FP4 (e2m1), a power of 2 for 32 numbers");
 		if (g->weight.cols % 32)
-			return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "a row is no multiple of 32 numbers");
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of 32 numbers");
 		return ckpt_fill_blocks(g, 1, 32, err);
 	}
 	if (json_array_size(block) == 2) {
@@ -210,13 +210,13 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 		cols = json_integer_value(json_array_get(block, 1));
 		if (rows <= 0 || cols <= 0)
 			return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "weight_block_size is no pair of sizes"), g->quant->config.path, NULL, CKPT_NO_OFFSET);
-	} else if (ckpt_fill_is_single(g, CKPT_QUANT_SCALES) && (g->weight.rows > 128 || g->weight.cols > 128 || g->quant->config.says)) {
+	} else if (ckpt_fill_is_single(g, CKPT_PART_SCALES) && (g->weight.rows > 128 || g->weight.cols > 128 || g->quant->config.says)) {
 		snprintf(g->scheme, sizeof(g->scheme), "FP8 (e4m3), one scale");
 		return ckpt_fill_single(g, err);
 	}
 	snprintf(g->scheme, sizeof(g->scheme), "FP8 (e4m3), blocks of %" PRId64 " x %" PRId64, rows, cols);
 	if (rows == 1 && g->weight.cols % (uint64_t)cols)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "a row is no multiple of %" PRId64 " numbers", cols);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of %" PRId64 " numbers", cols);
 	return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
 }
 
@@ -227,24 +227,24 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
  * INT8 multiply in the dtype that is made, the scale rounded to it first; NVFP4, MXFP4 and MXFP8 in float32, rounded once.
  */
 static const struct ckpt_quant_suffix modelopt_suffixes[] = {
-	{ ".weight", CKPT_QUANT_ITEMS },
-	{ ".weight_scale", CKPT_QUANT_SCALES },
-	{ ".weight_scale_2", CKPT_QUANT_GLOBAL },
-	{ ".input_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".output_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".k_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".v_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".q_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".pre_quant_scale", CKPT_QUANT_REFUSED },
-	{ ".svdquant_lora_a", CKPT_QUANT_REFUSED },
-	{ ".svdquant_lora_b", CKPT_QUANT_REFUSED },
+	{ ".weight", CKPT_PART_ITEMS },
+	{ ".weight_scale", CKPT_PART_SCALES },
+	{ ".weight_scale_2", CKPT_PART_GLOBAL },
+	{ ".input_scale", CKPT_PART_ACTIVATIONS },
+	{ ".output_scale", CKPT_PART_ACTIVATIONS },
+	{ ".k_scale", CKPT_PART_ACTIVATIONS },
+	{ ".v_scale", CKPT_PART_ACTIVATIONS },
+	{ ".q_scale", CKPT_PART_ACTIVATIONS },
+	{ ".pre_quant_scale", CKPT_PART_REFUSED },
+	{ ".svdquant_lora_a", CKPT_PART_REFUSED },
+	{ ".svdquant_lora_b", CKPT_PART_REFUSED },
 	{ 0 },
 };
 
 int ckpt_fill_no_global(const struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	return g->parts[CKPT_QUANT_GLOBAL].entry
-		       ? ckpt_quant_misfit(g, CKPT_QUANT_GLOBAL, err, "of use only beside a weight of FP4 with scales of float8_e4m3fn")
+	return g->parts[CKPT_PART_GLOBAL].entry
+		       ? ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "of use only beside a weight of FP4 with scales of float8_e4m3fn")
 		       : 0;
 }
 
@@ -259,15 +259,15 @@ int ckpt_fill_nvfp4(struct ckpt_quant_group *g, bool divides, struct ckpt_error 
 	struct ckpt_quant_weight *w = &g->weight;
 	int rc;
 
-	if (!g->parts[CKPT_QUANT_GLOBAL].entry)
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "one more scale, for all of these, is missing");
-	if (ckpt_quant_tensor(g, CKPT_QUANT_GLOBAL)->dtype != CKPT_DTYPE_FLOAT32 || !ckpt_fill_is_single(g, CKPT_QUANT_GLOBAL))
-		return ckpt_quant_misfit(g, CKPT_QUANT_GLOBAL, err, "wanted one number of float32");
+	if (!g->parts[CKPT_PART_GLOBAL].entry)
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "one more scale, for all of these, is missing");
+	if (ckpt_quant_tensor(g, CKPT_PART_GLOBAL)->dtype != CKPT_DTYPE_FLOAT32 || !ckpt_fill_is_single(g, CKPT_PART_GLOBAL))
+		return ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "wanted one number of float32");
 	if (w->cols % 16)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "a row is no multiple of 16 numbers");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of 16 numbers");
 	w->global_divides = divides;
 	snprintf(g->scheme, sizeof(g->scheme), "NVFP4, a scale for 16 numbers");
-	rc = ckpt_quant_bytes(g, CKPT_QUANT_GLOBAL, &w->global, err);
+	rc = ckpt_quant_bytes(g, CKPT_PART_GLOBAL, &w->global, err);
 	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 16, err);
 }
 
@@ -307,26 +307,26 @@ static int check_algo(const struct ckpt_quant_group *g, enum modelopt_kind kind,
 	for (size_t i = 0; text && i < sizeof(modelopt_algos) / sizeof(modelopt_algos[0]); i++)
 		if (!strcmp(modelopt_algos[i].algo, text) && (modelopt_algos[i].kind == MO_ANY || modelopt_algos[i].kind == kind))
 			return 0;
-	return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says %s",
+	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %s",
 				 text ? ckpt_escape(shown, sizeof(shown), text, strlen(text)) : "no algorithm");
 }
 
 static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS),
-				 *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS),
+				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	enum ckpt_dtype to = g->quant->to;
 	bool is_fp4 = items->dtype == CKPT_DTYPE_UINT8, is_mx = scales->dtype == CKPT_DTYPE_UINT8;
 	enum modelopt_kind kind = is_mx ? is_fp4 ? MO_MXFP4 : MO_MXFP8 : is_fp4 ? MO_NVFP4 : items->dtype == CKPT_DTYPE_INT8 ? MO_INT8 : MO_FP8;
 	int rc;
 
 	if (!is_fp4 && items->dtype != CKPT_DTYPE_FLOAT8_E4M3FN && items->dtype != CKPT_DTYPE_INT8)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted float8_e4m3fn, int8 or uint8 (pairs of FP4), as there are scales for it");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted float8_e4m3fn, int8 or uint8 (pairs of FP4), as there are scales for it");
 	g->weight.code = is_fp4 ? CKPT_QUANT_E2M1 : CKPT_QUANT_NUMBER;
 	g->weight.item = items->dtype;
 	g->weight.bits = is_fp4 ? 4 : 8;
 	rc = ckpt_fill_items(g, is_fp4 ? 2 : 1, err);
-	if (rc == 0 && kind == MO_FP8 && !ckpt_fill_is_single(g, CKPT_QUANT_SCALES))
+	if (rc == 0 && kind == MO_FP8 && !ckpt_fill_is_single(g, CKPT_PART_SCALES))
 		kind = MO_FP8_ROWS;
 	if (rc == 0)
 		rc = check_algo(g, kind, err);
@@ -343,22 +343,22 @@ static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return rc;
 	if (is_mx) {
 		if (items->dtype == CKPT_DTYPE_INT8)
-			return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "scales of uint8 are for FP8 and FP4");
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "scales of uint8 are for FP8 and FP4");
 		if (g->weight.cols % 32)
-			return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "a row is no multiple of 32 numbers");
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of 32 numbers");
 		snprintf(g->scheme, sizeof(g->scheme), "%s, a power of 2 for 32 numbers", is_fp4 ? "MXFP4" : "MXFP8");
 		return ckpt_fill_blocks(g, 1, 32, err);
 	}
 	if (is_fp4 || !ckpt_fill_is_wide(scales->dtype))
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "a dtype that is none for scales of %s", ckpt_dtype_name(items->dtype));
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "a dtype that is none for scales of %s", ckpt_dtype_name(items->dtype));
 	ckpt_fill_arithmetic(g, to, to, to);
 	snprintf(g->scheme, sizeof(g->scheme), "%s, one scale%s", items->dtype == CKPT_DTYPE_INT8 ? "INT8" : "FP8 (e4m3)",
-		 ckpt_fill_is_single(g, CKPT_QUANT_SCALES) ? "" : " for each row");
-	if (ckpt_fill_is_single(g, CKPT_QUANT_SCALES))
+		 ckpt_fill_is_single(g, CKPT_PART_SCALES) ? "" : " for each row");
+	if (ckpt_fill_is_single(g, CKPT_PART_SCALES))
 		return ckpt_fill_single(g, err);
 	if (ckpt_fill_is_by_row(g))
 		return ckpt_fill_by_row(g, err);
-	return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted one number, or one for each of %" PRIu64 " rows", g->weight.rows);
+	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted one number, or one for each of %" PRIu64 " rows", g->weight.rows);
 }
 
 /* ---- mxfp4: gpt-oss ---- */
@@ -368,33 +368,33 @@ static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
  * gpt_oss/torch/weights.py, _get_mxfp4_tensor(), for the names with dots, whose result is not.
  */
 static const struct ckpt_quant_suffix mxfp4_suffixes[] = {
-	{ "_blocks", CKPT_QUANT_ITEMS },
-	{ "_scales", CKPT_QUANT_SCALES },
-	{ ".blocks", CKPT_QUANT_ITEMS },
-	{ ".scales", CKPT_QUANT_SCALES },
+	{ "_blocks", CKPT_PART_ITEMS },
+	{ "_scales", CKPT_PART_SCALES },
+	{ ".blocks", CKPT_PART_ITEMS },
+	{ ".scales", CKPT_PART_SCALES },
 	{ 0 },
 };
 
 static int fill_mxfp4(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS),
-				 *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS),
+				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	struct ckpt_quant_weight *w = &g->weight;
-	bool transposed = g->parts[CKPT_QUANT_ITEMS].suffix[0] == '_';
+	bool transposed = g->parts[CKPT_PART_ITEMS].suffix[0] == '_';
 	uint32_t n = items->ndim;
 	int rc;
 
 	g->result = "";
 	if (items->dtype != CKPT_DTYPE_UINT8 || n < 3 || items->shape[n - 1] != 16)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted uint8 [..., rows, blocks, 16]");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted uint8 [..., rows, blocks, 16]");
 	if (scales->dtype != CKPT_DTYPE_UINT8 || scales->ndim != n - 1 ||
 	    memcmp(scales->shape, items->shape, (n - 1) * sizeof(*scales->shape)) != 0)
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted uint8, one for each block of 16 bytes");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted uint8, one for each block of 16 bytes");
 	memcpy(g->shape, items->shape, n * sizeof(*g->shape));
 	g->ndim = n - 1;
 	if (__builtin_mul_overflow(items->shape[n - 2], (uint64_t)32, &g->shape[n - 2]) ||
 	    ckpt_shape_numel(g->shape, g->ndim) > UINT64_MAX / 8)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "too large");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "too large");
 	w->matrices = ckpt_shape_numel(g->shape, n - 3);
 	w->rows = g->shape[n - 3];
 	w->cols = g->shape[n - 2];
@@ -413,69 +413,69 @@ static int fill_mxfp4(struct ckpt_quant_group *g, struct ckpt_error *err)
 	w->exact_power = true;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	snprintf(g->scheme, sizeof(g->scheme), "MXFP4, a power of 2 for 32 numbers%s", transposed ? ", transposed" : "");
-	rc = ckpt_quant_bytes(g, CKPT_QUANT_ITEMS, &w->items, err);
-	return rc < 0 ? rc : ckpt_quant_bytes(g, CKPT_QUANT_SCALES, &w->scales, err);
+	rc = ckpt_quant_bytes(g, CKPT_PART_ITEMS, &w->items, err);
+	return rc < 0 ? rc : ckpt_quant_bytes(g, CKPT_PART_SCALES, &w->scales, err);
 }
 
 /* ---- the table ---- */
 
 static const struct ckpt_quant_suffix ct_suffixes[] = {
-	{ ".weight", CKPT_QUANT_ITEMS },
-	{ ".weight_packed", CKPT_QUANT_ITEMS },
-	{ ".weight_scale", CKPT_QUANT_SCALES },
-	{ ".weight_zero_point", CKPT_QUANT_ZEROS },
-	{ ".weight_g_idx", CKPT_QUANT_GROUPS },
-	{ ".weight_shape", CKPT_QUANT_SHAPE },
-	{ ".weight_global_scale", CKPT_QUANT_GLOBAL },
-	{ ".input_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".input_zero_point", CKPT_QUANT_ACTIVATIONS },
-	{ ".input_global_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".output_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".output_zero_point", CKPT_QUANT_ACTIVATIONS },
-	{ ".k_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".v_scale", CKPT_QUANT_ACTIVATIONS },
-	{ ".q_scale", CKPT_QUANT_ACTIVATIONS },
+	{ ".weight", CKPT_PART_ITEMS },
+	{ ".weight_packed", CKPT_PART_ITEMS },
+	{ ".weight_scale", CKPT_PART_SCALES },
+	{ ".weight_zero_point", CKPT_PART_ZEROS },
+	{ ".weight_g_idx", CKPT_PART_GROUPS },
+	{ ".weight_shape", CKPT_PART_SHAPE },
+	{ ".weight_global_scale", CKPT_PART_GLOBAL },
+	{ ".input_scale", CKPT_PART_ACTIVATIONS },
+	{ ".input_zero_point", CKPT_PART_ACTIVATIONS },
+	{ ".input_global_scale", CKPT_PART_ACTIVATIONS },
+	{ ".output_scale", CKPT_PART_ACTIVATIONS },
+	{ ".output_zero_point", CKPT_PART_ACTIVATIONS },
+	{ ".k_scale", CKPT_PART_ACTIVATIONS },
+	{ ".v_scale", CKPT_PART_ACTIVATIONS },
+	{ ".q_scale", CKPT_PART_ACTIVATIONS },
 	{ 0 },
 };
 
 static const struct ckpt_quant_suffix gptq_suffixes[] = {
-	{ ".qweight", CKPT_QUANT_ITEMS },
-	{ ".scales", CKPT_QUANT_SCALES },
-	{ ".qzeros", CKPT_QUANT_ZEROS },
-	{ ".g_idx", CKPT_QUANT_GROUPS },
+	{ ".qweight", CKPT_PART_ITEMS },
+	{ ".scales", CKPT_PART_SCALES },
+	{ ".qzeros", CKPT_PART_ZEROS },
+	{ ".g_idx", CKPT_PART_GROUPS },
 	{ 0 },
 };
 
 static const struct ckpt_quant_suffix awq_suffixes[] = {
-	{ ".qweight", CKPT_QUANT_ITEMS },
-	{ ".scales", CKPT_QUANT_SCALES },
-	{ ".qzeros", CKPT_QUANT_ZEROS },
+	{ ".qweight", CKPT_PART_ITEMS },
+	{ ".scales", CKPT_PART_SCALES },
+	{ ".qzeros", CKPT_PART_ZEROS },
 	{ 0 },
 };
 
 static const struct ckpt_quant_suffix bitsandbytes_suffixes[] = {
-	{ "", CKPT_QUANT_ITEMS },
-	{ ".weight", CKPT_QUANT_ITEMS },
-	{ ".SCB", CKPT_QUANT_SCALES },
-	{ ".weight_format", CKPT_QUANT_STATE },
-	{ ".absmax", CKPT_QUANT_SCALES },
-	{ ".quant_map", CKPT_QUANT_MAP },
-	{ ".nested_absmax", CKPT_QUANT_NESTED_SCALES },
-	{ ".nested_quant_map", CKPT_QUANT_NESTED_MAP },
-	{ ".quant_state.bitsandbytes__nf4", CKPT_QUANT_STATE },
-	{ ".quant_state.bitsandbytes__fp4", CKPT_QUANT_STATE },
+	{ "", CKPT_PART_ITEMS },
+	{ ".weight", CKPT_PART_ITEMS },
+	{ ".SCB", CKPT_PART_SCALES },
+	{ ".weight_format", CKPT_PART_STATE },
+	{ ".absmax", CKPT_PART_SCALES },
+	{ ".quant_map", CKPT_PART_MAP },
+	{ ".nested_absmax", CKPT_PART_NESTED_SCALES },
+	{ ".nested_quant_map", CKPT_PART_NESTED_MAP },
+	{ ".quant_state.bitsandbytes__nf4", CKPT_PART_STATE },
+	{ ".quant_state.bitsandbytes__fp4", CKPT_PART_STATE },
 	{ 0 },
 };
 
 static const struct ckpt_quant_suffix torchao_suffixes[] = {
-	{ "._weight_qdata", CKPT_QUANT_ITEMS },
-	{ "._weight_scale", CKPT_QUANT_SCALES },
-	{ "._weight_zero_point", CKPT_QUANT_ZEROS },
-	{ "._weight_per_tensor_scale", CKPT_QUANT_GLOBAL },
-	{ "._weight_act_quant_scale", CKPT_QUANT_ACTIVATIONS },
-	{ "._weight_act_quant_zero_point", CKPT_QUANT_ACTIVATIONS },
-	{ "._weight_act_per_tensor_scale", CKPT_QUANT_ACTIVATIONS },
-	{ "._weight_act_pre_scale", CKPT_QUANT_REFUSED },
+	{ "._weight_qdata", CKPT_PART_ITEMS },
+	{ "._weight_scale", CKPT_PART_SCALES },
+	{ "._weight_zero_point", CKPT_PART_ZEROS },
+	{ "._weight_per_tensor_scale", CKPT_PART_GLOBAL },
+	{ "._weight_act_quant_scale", CKPT_PART_ACTIVATIONS },
+	{ "._weight_act_quant_zero_point", CKPT_PART_ACTIVATIONS },
+	{ "._weight_act_per_tensor_scale", CKPT_PART_ACTIVATIONS },
+	{ "._weight_act_pre_scale", CKPT_PART_REFUSED },
 	{ 0 },
 };
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
-static int check_words(const struct ckpt_quant_group *g, enum ckpt_quant_role role, struct ckpt_error *err)
+static int check_words(const struct ckpt_quant_group *g, enum ckpt_part_role role, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
 
@@ -25,15 +25,15 @@ static int check_words(const struct ckpt_quant_group *g, enum ckpt_quant_role ro
 
 static int check_common(const struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
-	int rc = check_words(g, CKPT_QUANT_ITEMS, err);
+	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
+	int rc = check_words(g, CKPT_PART_ITEMS, err);
 
-	if (rc == 0 && !g->parts[CKPT_QUANT_ZEROS].entry)
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "its qzeros are missing");
+	if (rc == 0 && !g->parts[CKPT_PART_ZEROS].entry)
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "its qzeros are missing");
 	if (rc == 0)
-		rc = check_words(g, CKPT_QUANT_ZEROS, err);
+		rc = check_words(g, CKPT_PART_ZEROS, err);
 	if (rc == 0 && (scales->ndim != 2 || !ckpt_fill_is_wide(scales->dtype)))
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted float16, bfloat16 or float32, two dimensions");
+		rc = ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float16, bfloat16 or float32, two dimensions");
 	return rc;
 }
 
@@ -43,21 +43,21 @@ static int check_common(const struct ckpt_quant_group *g, struct ckpt_error *err
  */
 static int fill_shape(struct ckpt_quant_group *g, uint64_t rows, uint64_t cols, int64_t group, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	struct ckpt_quant_weight *w = &g->weight;
 	uint64_t size = group > 0 ? (uint64_t)group : rows, groups;
 	int rc;
 
 	if (!rows || !cols)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "empty");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "empty");
 	groups = rows / size + (rows % size != 0);
 	if (scales->shape[0] != groups || scales->shape[1] != cols)
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "wanted [%" PRIu64 ", %" PRIu64 "]: groups of %" PRIu64 " of %" PRIu64 " inputs", groups, cols, size, rows);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted [%" PRIu64 ", %" PRIu64 "]: groups of %" PRIu64 " of %" PRIu64 " inputs", groups, cols, size, rows);
 	g->ndim = 2;
 	g->shape[0] = cols;
 	g->shape[1] = rows;
 	if (ckpt_shape_numel(g->shape, 2) > UINT64_MAX / 8)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "too large");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "too large");
 	w->matrices = 1;
 	w->rows = rows;
 	w->cols = cols;
@@ -69,32 +69,32 @@ static int fill_shape(struct ckpt_quant_group *g, uint64_t rows, uint64_t cols, 
 	w->scale_dtype = scales->dtype;
 	w->zero = CKPT_QUANT_ZERO_BITS;
 	ckpt_fill_arithmetic(g, scales->dtype, scales->dtype, scales->dtype);
-	rc = ckpt_quant_bytes(g, CKPT_QUANT_ITEMS, &w->items, err);
+	rc = ckpt_quant_bytes(g, CKPT_PART_ITEMS, &w->items, err);
 	if (rc == 0)
-		rc = ckpt_quant_bytes(g, CKPT_QUANT_SCALES, &w->scales, err);
-	return rc < 0 ? rc : ckpt_quant_bytes(g, CKPT_QUANT_ZEROS, &w->zeros, err);
+		rc = ckpt_quant_bytes(g, CKPT_PART_SCALES, &w->scales, err);
+	return rc < 0 ? rc : ckpt_quant_bytes(g, CKPT_PART_ZEROS, &w->zeros, err);
 }
 
 /* Inputs for one scale: as the configuration says (-1: all); else the scales' rows tell. */
 static int find_group_size(const struct ckpt_quant_group *g, const char *key, const char *old_key, uint64_t rows, int64_t *out, struct ckpt_error *err)
 {
 	const json_t *says = g->quant->config.says;
-	uint64_t groups = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->shape[0];
+	uint64_t groups = ckpt_quant_tensor(g, CKPT_PART_SCALES)->shape[0];
 
 	*out = ckpt_quant_config_int(says, key, ckpt_quant_config_int(says, old_key, 0));
 	if (*out == -1 || *out > 0)
 		return 0;
 	if (says && json_object_get(says, key))
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "the configuration says groups of %" PRId64, *out);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "the configuration says groups of %" PRId64, *out);
 	if (!groups || rows % groups)
-		return ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "%" PRIu64 " inputs are no multiple of that", rows);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "%" PRIu64 " inputs are no multiple of that", rows);
 	*out = (int64_t)(rows / groups);
 	return 0;
 }
 
 static const char *find_bits(const struct ckpt_quant_group *g, uint32_t *bits)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS), *zeros = ckpt_quant_tensor(g, CKPT_QUANT_ZEROS);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros = ckpt_quant_tensor(g, CKPT_PART_ZEROS);
 	bool is_said = json_object_get(g->quant->config.says, "bits");
 	int64_t says = ckpt_quant_config_int(g->quant->config.says, "bits", 0);
 	/* zero points of 32 outputs take BITS words */
@@ -110,8 +110,8 @@ static const char *find_bits(const struct ckpt_quant_group *g, uint32_t *bits)
 
 int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS), *zeros, *groups = ckpt_quant_tensor(g, CKPT_QUANT_GROUPS),
-				 *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros, *groups = ckpt_quant_tensor(g, CKPT_PART_GROUPS),
+				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	struct ckpt_quant_weight *w = &g->weight;
 	const char *why;
 	uint64_t inputs, cols;
@@ -120,16 +120,16 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 
 	if (rc < 0)
 		return rc;
-	zeros = ckpt_quant_tensor(g, CKPT_QUANT_ZEROS);
+	zeros = ckpt_quant_tensor(g, CKPT_PART_ZEROS);
 	why = find_bits(g, &w->bits);
 	if (why)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "%s", why);
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "%s", why);
 	cols = items->shape[1];
 	if (items->shape[0] > UINT64_MAX / 64 || (items->shape[0] * 32) % w->bits)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "its rows are no whole numbers of %u bits", w->bits);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "its rows are no whole numbers of %u bits", w->bits);
 	inputs = items->shape[0] * 32 / w->bits;
 	if (cols > UINT64_MAX / 64 || zeros->shape[0] != scales->shape[0] || zeros->shape[1] != cols / 32 * w->bits + (cols % 32 * w->bits + 31) / 32)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted a row for each of the scales, with %" PRIu64 " numbers of %u bits", cols, w->bits);
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted a row for each of the scales, with %" PRIu64 " numbers of %u bits", cols, w->bits);
 	rc = find_group_size(g, "group_size", "group_size", inputs, &size, err);
 	if (rc == 0)
 		rc = fill_shape(g, inputs, cols, size, err);
@@ -142,17 +142,17 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	w->zero_wraps = w->bits != 3;
 	snprintf(g->scheme, sizeof(g->scheme), "GPTQ, %u bits, groups of %" PRIu64 "%s", w->bits, w->block_rows, groups ? ", in an order of their own" : "");
 	if (!groups && ckpt_quant_config_true(g->quant->config.says, "desc_act", false))
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says desc_act, and its g_idx is missing");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says desc_act, and its g_idx is missing");
 	if (!groups)
 		return 0;
 	if (groups->dtype != CKPT_DTYPE_INT32 || groups->ndim != 1 || groups->shape[0] != inputs)
-		return ckpt_quant_misfit(g, CKPT_QUANT_GROUPS, err, "wanted int32 [%" PRIu64 "]", inputs);
-	return ckpt_quant_bytes(g, CKPT_QUANT_GROUPS, &w->group_of_row, err);
+		return ckpt_quant_misfit(g, CKPT_PART_GROUPS, err, "wanted int32 [%" PRIu64 "]", inputs);
+	return ckpt_quant_bytes(g, CKPT_PART_GROUPS, &w->group_of_row, err);
 }
 
 int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS), *zeros, *scales = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros, *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	const json_t *says = g->quant->config.says;
 	const char *version = ckpt_quant_config_text(says, "version");
 	struct ckpt_quant_weight *w = &g->weight;
@@ -163,15 +163,15 @@ int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return rc;
 	if (version && strcasecmp(version, "gemm") != 0)
 		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_UNSUPPORTED, "AWQ's layout is '%.40s', and only 'gemm' is known", version), g->quant->config.path, NULL, CKPT_NO_OFFSET);
-	zeros = ckpt_quant_tensor(g, CKPT_QUANT_ZEROS);
+	zeros = ckpt_quant_tensor(g, CKPT_PART_ZEROS);
 	if (bits != 4 || items->shape[1] > UINT64_MAX / 8)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the configuration says %" PRId64 " bits, and AWQ has 4", bits);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %" PRId64 " bits, and AWQ has 4", bits);
 	if (zeros->shape[0] != scales->shape[0] || zeros->shape[1] != items->shape[1])
-		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted [%" PRIu64 ", %" PRIu64 "]", scales->shape[0], items->shape[1]);
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted [%" PRIu64 ", %" PRIu64 "]", scales->shape[0], items->shape[1]);
 	w->bits = 4;
 	rc = find_group_size(g, "group_size", "q_group_size", items->shape[0], &size, err);
 	if (rc == 0 && size > 0 && items->shape[0] % (uint64_t)size)
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "its rows are no whole groups of %" PRId64, size);
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "its rows are no whole groups of %" PRId64, size);
 	if (rc == 0)
 		rc = fill_shape(g, items->shape[0], items->shape[1] * 8, size, err);
 	w->packed = w->zero_packed = CKPT_QUANT_AWQ;

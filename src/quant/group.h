@@ -10,20 +10,20 @@
 #include <ckpt/quant.h>
 
 /* What a tensor is of a quantized weight. */
-enum ckpt_quant_role {
-	CKPT_QUANT_ITEMS,
-	CKPT_QUANT_SCALES,
-	CKPT_QUANT_ZEROS,
-	CKPT_QUANT_GLOBAL, /* one scale for all scales */
-	CKPT_QUANT_GROUPS, /* which group each column is of */
-	CKPT_QUANT_SHAPE,  /* int64[2] */
-	CKPT_QUANT_MAP,	   /* a table of numbers */
-	CKPT_QUANT_NESTED_SCALES,
-	CKPT_QUANT_NESTED_MAP,
-	CKPT_QUANT_STATE, /* JSON, or a number that says the layout */
-	CKPT_QUANT_ROLES,
-	CKPT_QUANT_ACTIVATIONS, /* for activations: of no use without quantized weights */
-	CKPT_QUANT_REFUSED,	/* changes what the weight means, in a way that ckpt cannot carry out */
+enum ckpt_part_role {
+	CKPT_PART_ITEMS,
+	CKPT_PART_SCALES,
+	CKPT_PART_ZEROS,
+	CKPT_PART_GLOBAL, /* one scale for all scales */
+	CKPT_PART_GROUPS, /* which group each column is of */
+	CKPT_PART_SHAPE,  /* int64[2] */
+	CKPT_PART_MAP,	   /* a table of numbers */
+	CKPT_PART_NESTED_SCALES,
+	CKPT_PART_NESTED_MAP,
+	CKPT_PART_STATE, /* JSON, or a number that says the layout */
+	CKPT_PART_ROLES,
+	CKPT_PART_ACTIVATIONS, /* for activations: of no use without quantized weights */
+	CKPT_PART_REFUSED,	/* changes what the weight means, in a way that ckpt cannot carry out */
 };
 
 struct ckpt_quant_group;
@@ -75,7 +75,7 @@ struct ckpt_quant_group {
 	struct ckpt_quant *quant;
 	const char *base; /* the common front of the keys */
 	uint32_t base_len;
-	struct ckpt_quant_part parts[CKPT_QUANT_ROLES];
+	struct ckpt_quant_part parts[CKPT_PART_ROLES];
 	const char *result; /* suffix of the plain weight */
 	const char *key;    /* of the plain weight */
 	const char *name;   /* ... in the whole checkpoint */
@@ -104,7 +104,7 @@ struct ckpt_quant {
 
 /* The tensor of ROLE, or NULL. */
 static inline const struct ckpt_tensor *ckpt_quant_tensor(const struct ckpt_quant_group *g,
-							  enum ckpt_quant_role role)
+							  enum ckpt_part_role role)
 {
 	return g->parts[role].entry ? g->parts[role].entry->t : NULL;
 }
@@ -114,19 +114,19 @@ int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_opti
 		    enum ckpt_dtype to, struct ckpt_quant **out, struct ckpt_error *err);
 
 /* CKPT_E_FORMAT: "'X.weight_scale' is float32 [3, 2]: " and why that does not fit. */
-int ckpt_quant_misfit(const struct ckpt_quant_group *g, enum ckpt_quant_role role,
+int ckpt_quant_misfit(const struct ckpt_quant_group *g, enum ckpt_part_role role,
 		      struct ckpt_error *err, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* The bytes of the tensor of ROLE, one number behind the other; an empty recipe if there is none. */
-int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_quant_role role,
+int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_part_role role,
 		     struct ckpt_recipe *out, struct ckpt_error *err);
 
 /*
  * The bytes of ROLE, read and compared with their checksum; at most MOST. *OUT is in the arena and ends
  * with a NUL.
  */
-int ckpt_quant_read(struct ckpt_quant_group *g, enum ckpt_quant_role role, size_t most,
+int ckpt_quant_read(struct ckpt_quant_group *g, enum ckpt_part_role role, size_t most,
 		    const uint8_t **out, size_t *len, struct ckpt_error *err);
 
 #endif

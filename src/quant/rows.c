@@ -7,7 +7,7 @@
  * windows, as far ahead as rows go on; a row is done CKPT_QUANT_AT_ONCE numbers at a time, and has
  * no more scales for these.
  */
-#include "quant/quant.h"
+#include "quant/dequant_inner.h"
 
 #include "tensor/cast.h"
 
@@ -24,7 +24,7 @@ struct window {
 };
 
 struct ckpt_quant_reader {
-	const struct ckpt_quant *q;
+	const struct ckpt_dequant *q;
 	const struct ckpt_quant_kept *kept;
 	const struct ckpt_quant_kernels *kernels;
 	struct window windows[CKPT_QUANT_NESTED_SCALES + 1];
@@ -36,7 +36,7 @@ struct ckpt_quant_reader {
 	uint8_t codes[AT_ONCE];
 };
 
-int ckpt_quant_reader_new(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
+int ckpt_quant_reader_new(const struct ckpt_dequant *q, const struct ckpt_quant_kept *kept,
 			  struct ckpt_quant_reader **out, struct ckpt_error *err)
 {
 	struct ckpt_quant_reader *r = malloc(sizeof(*r));
@@ -237,7 +237,7 @@ static int unpack_zero_cols(struct ckpt_quant_reader *r, uint64_t base, uint64_t
 static int read_zeros(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row, uint64_t first,
 		      size_t count, struct ckpt_error *err)
 {
-	const struct ckpt_quant *q = r->q;
+	const struct ckpt_dequant *q = r->q;
 	uint32_t size = ckpt_dtype_size(q->w.zero_dtype), mask = UINT32_MAX;
 	const uint8_t *bytes;
 	uint64_t base;
@@ -263,7 +263,7 @@ static int read_zeros(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row
 	return rc;
 }
 
-static bool has_zeros(const struct ckpt_quant *q)
+static bool has_zeros(const struct ckpt_dequant *q)
 {
 	return q->w.zero == CKPT_QUANT_ZERO_NUMBER || q->w.zero == CKPT_QUANT_ZERO_BITS;
 }
@@ -271,7 +271,7 @@ static bool has_zeros(const struct ckpt_quant *q)
 static int load_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row, uint64_t first,
 		       size_t count, struct ckpt_error *err)
 {
-	const struct ckpt_quant *q = r->q;
+	const struct ckpt_dequant *q = r->q;
 	int rc;
 
 	if (r->count == count && r->matrix == matrix && r->row == row && r->first == first)

@@ -8,7 +8,7 @@
  * any more, but is a part of a record that has one (WHOLE), which the mover reads and compares at
  * its end.
  */
-#include "quant/quant.h"
+#include "quant/dequant_inner.h"
 
 #include "tensor/float8.h"
 
@@ -57,7 +57,7 @@ static void leave_check(struct ckpt_recipe *side)
 	side->has_crc = false; /* parts of a joined one have their own */
 }
 
-int ckpt_quant_plan_sides(struct ckpt_quant *q, struct ckpt_error *err)
+int ckpt_quant_plan_sides(struct ckpt_dequant *q, struct ckpt_error *err)
 {
 	uint64_t total = 0;
 
@@ -139,7 +139,7 @@ int ckpt_quant_read_side(const struct ckpt_recipe *side, uint64_t off, void *buf
 	return rc;
 }
 
-void ckpt_quant_will_need(const struct ckpt_quant *q, const struct ckpt_quant_kept *kept,
+void ckpt_quant_will_need(const struct ckpt_dequant *q, const struct ckpt_quant_kept *kept,
 			  uint64_t off, uint64_t len)
 {
 	const struct ckpt_recipe *items = q->sides[CKPT_QUANT_ITEMS];
@@ -176,7 +176,7 @@ static float power_of(uint8_t code, bool one_less)
 	return v;
 }
 
-static void set_values(const struct ckpt_quant *q, struct ckpt_quant_kept *kept)
+static void set_values(const struct ckpt_dequant *q, struct ckpt_quant_kept *kept)
 {
 	static const float e2m1[] = { 0,    .5F,  1,  1.5F,  2,	 3,  4,	 6,
 				      -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6 };
@@ -198,7 +198,7 @@ static void set_values(const struct ckpt_quant *q, struct ckpt_quant_kept *kept)
 }
 
 /* Without zero points that vary, the difference is that of the code. */
-static void subtract_from_values(const struct ckpt_quant *q, struct ckpt_quant_math *m)
+static void subtract_from_values(const struct ckpt_dequant *q, struct ckpt_quant_math *m)
 {
 	float values[256];
 
@@ -215,7 +215,7 @@ static void subtract_from_values(const struct ckpt_quant *q, struct ckpt_quant_m
 	m->item = CKPT_DTYPE_UNKNOWN;
 }
 
-static void set_scale_values(const struct ckpt_quant *q, struct ckpt_quant_kept *kept)
+static void set_scale_values(const struct ckpt_dequant *q, struct ckpt_quant_kept *kept)
 {
 	if (q->sides[CKPT_QUANT_NESTED_TABLE]) {
 		memcpy(kept->scale_values, kept->bytes[CKPT_QUANT_NESTED_TABLE],
@@ -241,7 +241,7 @@ static int32_t group_at(const uint8_t *groups, uint64_t i)
 }
 
 /* Negative ones count from the end, as Python's do. */
-static int check_row_groups(const struct ckpt_quant *q, uint8_t *groups, struct ckpt_error *err)
+static int check_row_groups(const struct ckpt_dequant *q, uint8_t *groups, struct ckpt_error *err)
 {
 	for (uint64_t i = 0; i < q->w.rows; i++) {
 		int64_t group = group_at(groups, i);
@@ -258,7 +258,7 @@ static int check_row_groups(const struct ckpt_quant *q, uint8_t *groups, struct 
 	return 0;
 }
 
-static void use_column_order(const struct ckpt_quant *q, uint8_t *groups)
+static void use_column_order(const struct ckpt_dequant *q, uint8_t *groups)
 {
 	for (uint64_t i = 0; i < q->w.cols; i++)
 		memcpy(groups + i * 4, &(int32_t){ (int32_t)(i / q->w.block_cols) }, 4);
@@ -267,7 +267,7 @@ static void use_column_order(const struct ckpt_quant *q, uint8_t *groups)
 /*
  * Each has BLOCK_COLS columns, the last one what is left: else packages do not agree what is meant.
  */
-static int check_col_groups(const struct ckpt_quant *q, uint8_t *groups, struct ckpt_error *err)
+static int check_col_groups(const struct ckpt_dequant *q, uint8_t *groups, struct ckpt_error *err)
 {
 	uint64_t *counts = calloc((size_t)q->scale_cols, sizeof(*counts));
 	int rc = counts ? 0 : ckpt_fail_nomem(err);
@@ -304,7 +304,7 @@ static int check_col_groups(const struct ckpt_quant *q, uint8_t *groups, struct 
 
 /* ---- all of it ---- */
 
-int ckpt_quant_keep(const struct ckpt_quant *q, struct ckpt_quant_kept **out,
+int ckpt_quant_keep(const struct ckpt_dequant *q, struct ckpt_quant_kept **out,
 		    struct ckpt_error *err)
 {
 	struct ckpt_quant_kept *kept = calloc(1, sizeof(*kept));

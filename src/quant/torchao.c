@@ -140,39 +140,39 @@ static int fill_blocks(struct ckpt_quant_group *g, const json_t *data, struct ck
 	int64_t rows = json_integer_value(json_array_get(size, 0)), cols = json_integer_value(json_array_get(size, 1));
 
 	if (json_array_size(size) != 2 || rows <= 0 || cols <= 0 || g->ndim != 2)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "block_size in the metadata is no pair of sizes");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "block_size in the metadata is no pair of sizes");
 	if (g->weight.rows % (uint64_t)rows || g->weight.cols % (uint64_t)cols)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "no whole blocks of %" PRId64 " x %" PRId64, rows, cols);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "no whole blocks of %" PRId64 " x %" PRId64, rows, cols);
 	return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
 }
 
 static int fill_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_QUANT_ZEROS), *s = ckpt_quant_tensor(g, CKPT_QUANT_SCALES);
+	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS), *s = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 
 	if (!z)
 		return 0;
 	if (z->dtype != CKPT_DTYPE_INT8 || z->ndim != s->ndim || memcmp(z->shape, s->shape, z->ndim * sizeof(*z->shape)) != 0)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "wanted int8, in the shape of the scales");
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted int8, in the shape of the scales");
 	g->weight.zero = CKPT_QUANT_ZERO_NUMBER;
 	g->weight.zero_dtype = z->dtype;
-	return ckpt_quant_bytes(g, CKPT_QUANT_ZEROS, &g->weight.zeros, err);
+	return ckpt_quant_bytes(g, CKPT_PART_ZEROS, &g->weight.zeros, err);
 }
 
-static int want(const struct ckpt_quant_group *g, enum ckpt_quant_role role, bool is_right, const char *wanted, struct ckpt_error *err)
+static int want(const struct ckpt_quant_group *g, enum ckpt_part_role role, bool is_right, const char *wanted, struct ckpt_error *err)
 {
 	return is_right ? 0 : ckpt_quant_misfit(g, role, err, "wanted %s", wanted);
 }
 
 static int fill_float8(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
-	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype;
-	int rc = want(g, CKPT_QUANT_ITEMS, g->weight.item == CKPT_DTYPE_FLOAT8_E4M3FN, "float8_e4m3fn", err);
+	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
+	int rc = want(g, CKPT_PART_ITEMS, g->weight.item == CKPT_DTYPE_FLOAT8_E4M3FN, "float8_e4m3fn", err);
 
 	if (rc == 0)
-		rc = want(g, CKPT_QUANT_SCALES, ckpt_fill_is_wide(scale), "float32 or bfloat16", err);
-	if (rc == 0 && g->parts[CKPT_QUANT_ZEROS].entry)
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "Float8Tensor has none");
+		rc = want(g, CKPT_PART_SCALES, ckpt_fill_is_wide(scale), "float32 or bfloat16", err);
+	if (rc == 0 && g->parts[CKPT_PART_ZEROS].entry)
+		rc = ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "Float8Tensor has none");
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 1, err);
@@ -182,15 +182,15 @@ static int fill_float8(struct ckpt_quant_group *g, const json_t *data, struct ck
 
 static int fill_int8(struct ckpt_quant_group *g, const json_t *data, bool own, struct ckpt_error *err)
 {
-	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype, in = own ? dtype_of(data, "dtype") : g->quant->to;
-	int rc = want(g, CKPT_QUANT_ITEMS, g->weight.item == CKPT_DTYPE_INT8, "int8", err);
+	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype, in = own ? dtype_of(data, "dtype") : g->quant->to;
+	int rc = want(g, CKPT_PART_ITEMS, g->weight.item == CKPT_DTYPE_INT8, "int8", err);
 
 	if (rc == 0)
-		rc = want(g, CKPT_QUANT_SCALES, ckpt_fill_is_wide(scale), "float32, float16 or bfloat16", err);
+		rc = want(g, CKPT_PART_SCALES, ckpt_fill_is_wide(scale), "float32, float16 or bfloat16", err);
 	if (rc == 0 && own && !ckpt_quant_config_text(json_object_get(data, "target_dtype"), "_data"))
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the metadata say no target_dtype");
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata say no target_dtype");
 	if (rc == 0 && (!ckpt_fill_is_wide(in) || (own && promoted(in, scale) != in)))
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_SCALES, err, "the metadata say another dtype of the weight");
+		rc = ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "the metadata say another dtype of the weight");
 	ckpt_fill_arithmetic(g, scale, in, promoted(in, scale));
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 1, err);
@@ -205,15 +205,15 @@ static int fill_mx(struct ckpt_quant_group *g, const json_t *data, struct ckpt_e
 	enum ckpt_dtype elem = dtype_of(data, "elem_dtype");
 	bool is_fp4 = elem == CKPT_DTYPE_FLOAT4_E2M1FN_X2;
 	int64_t block = ckpt_quant_config_int(data, "block_size", 0);
-	int rc = want(g, CKPT_QUANT_ITEMS, is_fp4 ? g->weight.item == CKPT_DTYPE_UINT8 : g->weight.item == elem && (elem == CKPT_DTYPE_FLOAT8_E4M3FN || elem == CKPT_DTYPE_FLOAT8_E5M2),
+	int rc = want(g, CKPT_PART_ITEMS, is_fp4 ? g->weight.item == CKPT_DTYPE_UINT8 : g->weight.item == elem && (elem == CKPT_DTYPE_FLOAT8_E4M3FN || elem == CKPT_DTYPE_FLOAT8_E5M2),
 		      "the elem_dtype of the metadata, float8_e4m3fn, float8_e5m2 or pairs of FP4 in uint8", err);
 
 	if (rc == 0)
-		rc = want(g, CKPT_QUANT_SCALES, ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype == CKPT_DTYPE_FLOAT8_E8M0FNU, "float8_e8m0fnu", err);
+		rc = want(g, CKPT_PART_SCALES, ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype == CKPT_DTYPE_FLOAT8_E8M0FNU, "float8_e8m0fnu", err);
 	if (rc == 0)
 		rc = ckpt_fill_items(g, is_fp4 ? 2 : 1, err);
 	if (rc == 0 && (block <= 0 || g->weight.cols % (uint64_t)block))
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "a row is no multiple of %" PRId64 " numbers", block);
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of %" PRId64 " numbers", block);
 	g->weight.code = is_fp4 ? CKPT_QUANT_E2M1 : CKPT_QUANT_NUMBER;
 	g->weight.bits = is_fp4 ? 4 : 8;
 	ckpt_fill_arithmetic(g, g->quant->to, g->quant->to, g->quant->to);
@@ -223,25 +223,25 @@ static int fill_mx(struct ckpt_quant_group *g, const json_t *data, struct ckpt_e
 
 static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *global = ckpt_quant_tensor(g, CKPT_QUANT_GLOBAL);
-	int rc = want(g, CKPT_QUANT_ITEMS, g->weight.item == CKPT_DTYPE_UINT8, "pairs of FP4 in uint8", err);
+	const struct ckpt_tensor *global = ckpt_quant_tensor(g, CKPT_PART_GLOBAL);
+	int rc = want(g, CKPT_PART_ITEMS, g->weight.item == CKPT_DTYPE_UINT8, "pairs of FP4 in uint8", err);
 
 	if (rc == 0)
-		rc = want(g, CKPT_QUANT_SCALES, ckpt_quant_tensor(g, CKPT_QUANT_SCALES)->dtype == CKPT_DTYPE_FLOAT8_E4M3FN, "float8_e4m3fn", err);
+		rc = want(g, CKPT_PART_SCALES, ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype == CKPT_DTYPE_FLOAT8_E4M3FN, "float8_e4m3fn", err);
 	if (rc == 0 && global)
-		rc = want(g, CKPT_QUANT_GLOBAL, global->dtype == CKPT_DTYPE_FLOAT32, "one number of float32", err);
+		rc = want(g, CKPT_PART_GLOBAL, global->dtype == CKPT_DTYPE_FLOAT32, "one number of float32", err);
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 2, err);
 	if (rc == 0 && global)
-		rc = want(g, CKPT_QUANT_GLOBAL, ckpt_fill_is_single(g, CKPT_QUANT_GLOBAL), "one number of float32", err);
+		rc = want(g, CKPT_PART_GLOBAL, ckpt_fill_is_single(g, CKPT_PART_GLOBAL), "one number of float32", err);
 	if (rc == 0 && (ckpt_quant_config_int(data, "block_size", 0) != 16 || g->weight.cols % 16))
-		rc = ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "wanted blocks of 16, as NVFP4 has them, in the metadata and in each row");
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted blocks of 16, as NVFP4 has them, in the metadata and in each row");
 	g->weight.code = CKPT_QUANT_E2M1;
 	g->weight.bits = 4;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	snprintf(g->scheme, sizeof(g->scheme), "NVFP4 of torchao, a scale for 16 numbers");
 	if (rc == 0)
-		rc = ckpt_quant_bytes(g, CKPT_QUANT_GLOBAL, &g->weight.global, err);
+		rc = ckpt_quant_bytes(g, CKPT_PART_GLOBAL, &g->weight.global, err);
 	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 16, err);
 }
 
@@ -250,8 +250,8 @@ static int check_parts(const struct ckpt_quant_group *g, const json_t *says, str
 {
 	static const struct {
 		const char *name;
-		enum ckpt_quant_role role;
-	} parts[] = { { "qdata", CKPT_QUANT_ITEMS }, { "scale", CKPT_QUANT_SCALES }, { "zero_point", CKPT_QUANT_ZEROS }, { "per_tensor_scale", CKPT_QUANT_GLOBAL } };
+		enum ckpt_part_role role;
+	} parts[] = { { "qdata", CKPT_PART_ITEMS }, { "scale", CKPT_PART_SCALES }, { "zero_point", CKPT_PART_ZEROS }, { "per_tensor_scale", CKPT_PART_GLOBAL } };
 	const json_t *names = json_object_get(says, "_tensor_data_names"), *name;
 	size_t i, listed = 0, there = 0;
 	char shown[80];
@@ -265,12 +265,12 @@ static int check_parts(const struct ckpt_quant_group *g, const json_t *says, str
 			if (!strcmp(text, parts[k].name) && g->parts[parts[k].role].entry)
 				is_there = ++listed;
 		if (!is_there)
-			return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the metadata list a part '%s', which is missing", text ? ckpt_escape(shown, sizeof(shown), text, strlen(text)) : "?");
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata list a part '%s', which is missing", text ? ckpt_escape(shown, sizeof(shown), text, strlen(text)) : "?");
 	}
 	for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
 		there += g->parts[parts[k].role].entry != NULL;
 	if (listed != there)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the metadata list %zu of its %zu parts", listed, there);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata list %zu of its %zu parts", listed, there);
 	return 0;
 }
 
@@ -281,14 +281,14 @@ static int fill_class(struct ckpt_quant_group *g, const json_t *says, struct ckp
 	char shown[80];
 
 	g->weight.code = CKPT_QUANT_NUMBER;
-	g->weight.item = ckpt_quant_tensor(g, CKPT_QUANT_ITEMS)->dtype;
+	g->weight.item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
 	g->weight.bits = 8;
 	if (ckpt_quant_config_true(data, "is_swizzled_scales", false))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.200s' has its scales in the order of cuBLAS (is_swizzled_scales)", g->parts[CKPT_QUANT_SCALES].entry->t->name);
-	if (strcmp(type, "NVFP4Tensor") != 0 && g->parts[CKPT_QUANT_GLOBAL].entry)
-		return ckpt_quant_misfit(g, CKPT_QUANT_GLOBAL, err, "only NVFP4Tensor has one");
-	if ((!strcmp(type, "NVFP4Tensor") || !strcmp(type, "MXTensor")) && g->parts[CKPT_QUANT_ZEROS].entry)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ZEROS, err, "only integers have some");
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.200s' has its scales in the order of cuBLAS (is_swizzled_scales)", g->parts[CKPT_PART_SCALES].entry->t->name);
+	if (strcmp(type, "NVFP4Tensor") != 0 && g->parts[CKPT_PART_GLOBAL].entry)
+		return ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "only NVFP4Tensor has one");
+	if ((!strcmp(type, "NVFP4Tensor") || !strcmp(type, "MXTensor")) && g->parts[CKPT_PART_ZEROS].entry)
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "only integers have some");
 	if (!strcmp(type, "Float8Tensor"))
 		return fill_float8(g, data, err);
 	if (!strcmp(type, "Int8Tensor"))
@@ -299,7 +299,7 @@ static int fill_class(struct ckpt_quant_group *g, const json_t *says, struct ckp
 		return fill_mx(g, data, err);
 	if (!strcmp(type, "NVFP4Tensor"))
 		return fill_nvfp4(g, data, err);
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.200s' is a %s of torchao, which ckpt does not know", g->parts[CKPT_QUANT_ITEMS].entry->t->name,
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.200s' is a %s of torchao, which ckpt does not know", g->parts[CKPT_PART_ITEMS].entry->t->name,
 			 ckpt_escape(shown, sizeof(shown), type, strlen(type)));
 }
 
@@ -322,7 +322,7 @@ int ckpt_fill_torchao(struct ckpt_quant_group *g, struct ckpt_error *err)
 		says = parse(&(struct ckpt_strmap_entry){ .value = *at });
 	ckpt_buf_clear(&key);
 	if (!says)
-		return ckpt_quant_misfit(g, CKPT_QUANT_ITEMS, err, "the metadata of the file do not say of which class of torchao");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata of the file do not say of which class of torchao");
 	rc = check_parts(g, says, err);
 	if (rc == 0)
 		rc = fill_class(g, says, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_QUANT_QUANT_H
-#define CKPT_QUANT_QUANT_H
+#ifndef CKPT_QUANT_DEQUANT_INNER_H
+#define CKPT_QUANT_DEQUANT_INNER_H
 
 #include "quant/codes.h"
 #include "quant/dequant.h"
@@ -40,7 +40,7 @@ struct ckpt_quant_facts {
 	bool transposed, exact_power, global_divides, zero_wraps;
 };
 
-struct ckpt_quant {
+struct ckpt_dequant {
 	union {
 		struct ckpt_map map; /* items lie as the numbers do */
 		struct ckpt_made made;
@@ -73,10 +73,10 @@ const char *ckpt_quant_side_name(enum ckpt_quant_side side);
  * Decide how the sides are read: CKPT_E_UNSUPPORTED if there is no memory for one that has to be
  * kept.
  */
-int ckpt_quant_plan_sides(struct ckpt_quant *quant, struct ckpt_error *err);
+int ckpt_quant_plan_sides(struct ckpt_dequant *quant, struct ckpt_error *err);
 
 /* Read what is kept, and compare its recorded checksums. */
-int ckpt_quant_keep(const struct ckpt_quant *quant, struct ckpt_quant_kept **out,
+int ckpt_quant_keep(const struct ckpt_dequant *quant, struct ckpt_quant_kept **out,
 		    struct ckpt_error *err);
 void ckpt_quant_kept_free(struct ckpt_quant_kept *kept);
 
@@ -85,7 +85,7 @@ int ckpt_quant_read_side(const struct ckpt_recipe *side, uint64_t off, void *buf
 			 struct ckpt_error *err);
 
 /* LEN bytes at OFF of the items will be read soon, in pieces. */
-void ckpt_quant_will_need(const struct ckpt_quant *quant, const struct ckpt_quant_kept *kept,
+void ckpt_quant_will_need(const struct ckpt_dequant *quant, const struct ckpt_quant_kept *kept,
 			  uint64_t off, uint64_t len);
 
 /* ---- rows ---- */
@@ -95,7 +95,7 @@ enum { CKPT_QUANT_AT_ONCE = 2048 /* numbers */ };
 /* For one thread: makes the numbers of rows. */
 struct ckpt_quant_reader;
 
-int ckpt_quant_reader_new(const struct ckpt_quant *quant, const struct ckpt_quant_kept *kept,
+int ckpt_quant_reader_new(const struct ckpt_dequant *quant, const struct ckpt_quant_kept *kept,
 			  struct ckpt_quant_reader **out, struct ckpt_error *err);
 void ckpt_quant_reader_free(struct ckpt_quant_reader *reader);
 
@@ -129,16 +129,16 @@ struct ckpt_quant_box {
 };
 
 /* The first five fields are set. */
-int ckpt_quant_read_box(const struct ckpt_quant *quant, const struct ckpt_quant_kept *kept,
+int ckpt_quant_read_box(const struct ckpt_dequant *quant, const struct ckpt_quant_kept *kept,
 			struct ckpt_quant_box *box, struct ckpt_error *err);
 
 /* ---- what is no map ---- */
 
 /* Set what bands are, and how they are made, for LEN bytes: by columns.c or bands.c. */
-void ckpt_quant_plan_columns(const struct ckpt_quant *quant, struct ckpt_made *made);
-void ckpt_quant_plan_bands(const struct ckpt_quant *quant, struct ckpt_made *made);
+void ckpt_quant_plan_columns(const struct ckpt_dequant *quant, struct ckpt_made *made);
+void ckpt_quant_plan_bands(const struct ckpt_dequant *quant, struct ckpt_made *made);
 
 /* Can a weight be made by columns? */
-bool ckpt_quant_has_columns(const struct ckpt_quant *quant);
+bool ckpt_quant_has_columns(const struct ckpt_dequant *quant);
 
 #endif
