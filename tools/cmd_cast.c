@@ -153,9 +153,13 @@ static int run_cast(int argc, char **argv)
 		return -1 - first;
 	step.args = (struct str_list){ (const char **)&argv[first], 1 };
 	if (quant_as && !dequantize)
-		return wrong_usage(&cmd_cast, "cast: --as says how weights are quantized, which only --dequantize asks");
+		return wrong_usage(
+			&cmd_cast,
+			"cast: --as says how weights are quantized, which only --dequantize asks");
 	if (dequantize && (only.count || except.count || all || to_integer || check_overflow))
-		return wrong_usage(&cmd_cast, "cast: --dequantize takes all quantized weights, and nothing else");
+		return wrong_usage(
+			&cmd_cast,
+			"cast: --dequantize takes all quantized weights, and nothing else");
 	if (dequantize)
 		step.kind = &kind_dequantize;
 	options.only = only.items;

@@ -37,10 +37,9 @@ const struct command cmd_info = {
 	.name = "info",
 	.operands = "IN [IN...]",
 	.summary = "show a file on one screen: format, writer, sizes, dtypes, devices, contents",
-	.details =
-		"info reads only the metadata, whatever the size of the file. Of several IN it\n"
-		"prints one line each; with --all their pages, with the name of IN in front of\n"
-		"each line.\n" MANY_FILES,
+	.details = "info reads only the metadata, whatever the size of the file. Of several IN it\n"
+		   "prints one line each; with --all their pages, with the name of IN in front of\n"
+		   "each line.\n" MANY_FILES,
 	.examples = "  ckpt info model.pt\n"
 		    "  ckpt info runs/ --jobs 8\n",
 	.opts = opts,
@@ -187,7 +186,8 @@ static void count_prefixes(const struct ckpt_model *model, struct ckpt_prefix_co
 
 	for (size_t i = 0; i < KNOWN_PREFIXES; i++)
 		counts[i] = (struct ckpt_prefix_count)CKPT_PREFIX_COUNT_INIT;
-	if (ckpt_count_prefixes(model, known_prefixes, KNOWN_PREFIXES, counts, &err) == CKPT_E_NOMEM)
+	if (ckpt_count_prefixes(model, known_prefixes, KNOWN_PREFIXES, counts, &err) ==
+	    CKPT_E_NOMEM)
 		no_memory();
 }
 
@@ -366,7 +366,8 @@ static void print_file(const struct summary *s, const char *path)
 		printf("%-12s%u storage record%s used by no tensor\n", "note", f->unreferenced,
 		       f->unreferenced == 1 ? " is" : "s are");
 	if (f->dead_nbytes)
-		printf("%-12s%s, of which the disk has %s: edits in place left them, 'ckpt compact' leaves them out\n", "dead bytes", human_size(f->dead_nbytes, a),
+		printf("%-12s%s, of which the disk has %s: edits in place left them, 'ckpt compact' leaves them out\n",
+		       "dead bytes", human_size(f->dead_nbytes, a),
 		       f->dead_on_disk ? size_phrase(f->dead_on_disk, b) : "none");
 	if (f->foreign)
 		printf("%-12s%u record%s not torch.save's\n", "note", f->foreign,
@@ -436,12 +437,13 @@ static void print_quantized(const struct ckpt_model *model)
 		return;
 	count = count_schemes(quant, schemes, &parts);
 	for (size_t i = 0; i < count; i++)
-		printf("%-12s%s weight%s: %s; %.2f bits a number\n", i ? "" : "quantized", grouped(schemes[i].weights, a),
-		       plural(schemes[i].weights), schemes[i].text,
-		       schemes[i].numel ? (double)schemes[i].nbytes * 8 / (double)schemes[i].numel : 0.0);
+		printf("%-12s%s weight%s: %s; %.2f bits a number\n", i ? "" : "quantized",
+		       grouped(schemes[i].weights, a), plural(schemes[i].weights), schemes[i].text,
+		       schemes[i].numel ? (double)schemes[i].nbytes * 8 / (double)schemes[i].numel
+					: 0.0);
 	whole = ckpt_tensor_count(model) - parts;
-	printf("%-12sas %s has it; %s other tensor%s ('ckpt cast --dequantize bf16' makes plain weights)\n", "",
-	       ckpt_quant_format(quant), grouped(whole, a), plural(whole));
+	printf("%-12sas %s has it; %s other tensor%s ('ckpt cast --dequantize bf16' makes plain weights)\n",
+	       "", ckpt_quant_format(quant), grouped(whole, a), plural(whole));
 	ckpt_quant_close(quant);
 }
 
@@ -510,8 +512,8 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	if (page.hidden)
 		printf("  ... %" PRIu64 " more (--all shows them)\n", page.hidden);
 	if (page.tensors)
-		printf("  and %s tensor%s ('ckpt ls' lists %s)\n", grouped(page.tensors, a), plural(page.tensors),
-		       page.tensors == 1 ? "it" : "them");
+		printf("  and %s tensor%s ('ckpt ls' lists %s)\n", grouped(page.tensors, a),
+		       plural(page.tensors), page.tensors == 1 ? "it" : "them");
 	return rc;
 }
 

@@ -30,7 +30,8 @@ int show_dequantized(const char *path, const char *usual, struct ckpt_model **mo
 	if (!dequantize_to)
 		return EXIT_FINE;
 	options.as = quant_as;
-	rc = ckpt_dequantize(*model, *dequantize_to ? dequantize_to : usual, &options, &made, &report, &err);
+	rc = ckpt_dequantize(*model, *dequantize_to ? dequantize_to : usual, &options, &made,
+			     &report, &err);
 	if (rc == 0) {
 		ckpt_close(*model);
 		*model = made;
@@ -45,8 +46,9 @@ int show_dequantized(const char *path, const char *usual, struct ckpt_model **mo
 	return rc;
 }
 
-static int dequantize(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
-		      struct ckpt_edit_report *report, struct ckpt_error *err)
+static int dequantize(const struct ckpt_model *in, const struct edit_step *step,
+		      struct ckpt_model **out, struct ckpt_edit_report *report,
+		      struct ckpt_error *err)
 {
 	struct ckpt_quant_options options = CKPT_QUANT_OPTIONS_INIT;
 
@@ -59,7 +61,8 @@ static const char *nothing_quantized(const struct ckpt_model *in, const struct e
 {
 	(void)in;
 	(void)step;
-	snprintf(why, MOST_REASON, "no weight is quantized, as far as config.json, names and dtypes tell");
+	snprintf(why, MOST_REASON,
+		 "no weight is quantized, as far as config.json, names and dtypes tell");
 	return HINT_IF_PRESENT;
 }
 

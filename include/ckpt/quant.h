@@ -23,9 +23,10 @@ extern "C" {
 
 struct ckpt_quant_options {
 	size_t size;
-	unsigned flags;    /* 0 */
+	unsigned flags;	   /* 0 */
 	uint32_t reserved; /* 0 */
-	const char *as;	   /* one of the words above, whatever a configuration says; NULL: as it says */
+	const char
+		*as; /* one of the words above, whatever a configuration says; NULL: as it says */
 	/*
 	 * The text of config.json, or of hf_quant_config.json; NULL: what lies beside the weights, if any.
 	 * Length 0 and not NULL: there is none.
@@ -46,7 +47,8 @@ struct ckpt_quant_weight_info {
 	const uint64_t *shape;	/* of the plain weight */
 	uint32_t ndim, parts;	/* PARTS: tensors of the checkpoint that it consists of */
 	uint64_t numel, nbytes; /* NBYTES: of all its parts */
-	const char *items;	/* the part with the numbers: "model.layers.0.mlp.up_proj.weight_packed" */
+	const char
+		*items; /* the part with the numbers: "model.layers.0.mlp.up_proj.weight_packed" */
 };
 #define CKPT_QUANT_WEIGHT_INFO_INIT \
 	{ \
@@ -61,8 +63,9 @@ struct ckpt_quant;
  * says to be one is none, see above. CKPT_E_UNSUPPORTED: a form that ckpt does not know, or that can be
  * read in two ways. CKPT_E_ARG: OPTIONS->as is none of the words.
  */
-CKPT_API int ckpt_quant_open(const struct ckpt_model *model, const struct ckpt_quant_options *options,
-			     struct ckpt_quant **out, struct ckpt_error *err);
+CKPT_API int ckpt_quant_open(const struct ckpt_model *model,
+			     const struct ckpt_quant_options *options, struct ckpt_quant **out,
+			     struct ckpt_error *err);
 CKPT_API void ckpt_quant_close(struct ckpt_quant *quant);
 
 /* One of the words above. */

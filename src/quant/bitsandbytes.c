@@ -30,22 +30,10 @@ static const float nf4[16] = { -1.0f,
 			       0.5626170039176941f,
 			       0.7229568362236023f,
 			       1.0f };
-static const float fp4[16] = { 0.0f,
-			       5.208333333e-03f,
-			       0.66666667f,
-			       1.0f,
-			       0.33333333f,
-			       0.5f,
-			       0.16666667f,
-			       0.25f,
-			       -0.0f,
-			       -5.208333333e-03f,
-			       -0.66666667f,
-			       -1.0f,
-			       -0.33333333f,
-			       -0.5f,
-			       -0.16666667f,
-			       -0.25f };
+static const float fp4[16] = {
+	0.0f,  5.208333333e-03f,  0.66666667f,	1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
+	-0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f
+};
 
 enum { MOST_STATE = 64 << 10 };
 
@@ -67,7 +55,8 @@ static int check_map(struct ckpt_quant_group *g, const float *table, struct ckpt
 	memcpy(map, bytes, sizeof(map));
 	for (int i = 0; i < 16; i++)
 		if (!(fabsf(map[i] - table[i]) <= 1e-6f))
-			return ckpt_quant_misfit(g, CKPT_PART_MAP, err, "number %d is not that of bitsandbytes", i);
+			return ckpt_quant_misfit(g, CKPT_PART_MAP, err,
+						 "number %d is not that of bitsandbytes", i);
 	return 0;
 }
 
@@ -75,7 +64,8 @@ static enum ckpt_dtype dtype_of(const json_t *state, const char *key)
 {
 	const char *name = ckpt_quant_config_text(state, key);
 
-	return name ? ckpt_dtype_find(!strncmp(name, "torch.", 6) ? name + 6 : name) : CKPT_DTYPE_UNKNOWN;
+	return name ? ckpt_dtype_find(!strncmp(name, "torch.", 6) ? name + 6 : name)
+		    : CKPT_DTYPE_UNKNOWN;
 }
 
 static int bad_state(const struct ckpt_quant_group *g, const char *what, struct ckpt_error *err)
@@ -104,16 +94,19 @@ static int read_shape(struct ckpt_quant_group *g, const json_t *state, struct ck
 }
 
 /* ROLE has COUNT numbers of DTYPE. */
-static int check_numbers(const struct ckpt_quant_group *g, enum ckpt_part_role role, enum ckpt_dtype dtype, uint64_t count, struct ckpt_error *err)
+static int check_numbers(const struct ckpt_quant_group *g, enum ckpt_part_role role,
+			 enum ckpt_dtype dtype, uint64_t count, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
 
 	if (t->dtype == dtype && ckpt_shape_numel(t->shape, t->ndim) == count)
 		return 0;
-	return ckpt_quant_misfit(g, role, err, "wanted %" PRIu64 " numbers of %s", count, ckpt_dtype_name(dtype));
+	return ckpt_quant_misfit(g, role, err, "wanted %" PRIu64 " numbers of %s", count,
+				 ckpt_dtype_name(dtype));
 }
 
-static int fill_nested(struct ckpt_quant_group *g, const json_t *state, uint64_t blocks, struct ckpt_error *err)
+static int fill_nested(struct ckpt_quant_group *g, const json_t *state, uint64_t blocks,
+		       struct ckpt_error *err)
 {
 	const json_t *offset = json_object_get(state, "nested_offset");
 	int64_t block = ckpt_quant_config_int(state, "nested_blocksize", 0);
@@ -121,7 +114,8 @@ static int fill_nested(struct ckpt_quant_group *g, const json_t *state, uint64_t
 	int rc;
 
 	if (!g->parts[CKPT_PART_NESTED_MAP].entry)
-		return ckpt_quant_misfit(g, CKPT_PART_NESTED_SCALES, err, "its nested_quant_map is missing");
+		return ckpt_quant_misfit(g, CKPT_PART_NESTED_SCALES, err,
+					 "its nested_quant_map is missing");
 	if (block <= 0)
 		return bad_state(g, "nested_blocksize", err);
 	if (!json_is_number(offset))
@@ -132,7 +126,8 @@ static int fill_nested(struct ckpt_quant_group *g, const json_t *state, uint64_t
 	if (rc == 0)
 		rc = check_numbers(g, CKPT_PART_NESTED_MAP, CKPT_DTYPE_FLOAT32, 256, err);
 	if (rc == 0)
-		rc = check_numbers(g, CKPT_PART_NESTED_SCALES, CKPT_DTYPE_FLOAT32, blocks / (uint64_t)block + (blocks % (uint64_t)block != 0), err);
+		rc = check_numbers(g, CKPT_PART_NESTED_SCALES, CKPT_DTYPE_FLOAT32,
+				   blocks / (uint64_t)block + (blocks % (uint64_t)block != 0), err);
 	if (rc == 0)
 		rc = ckpt_quant_bytes(g, CKPT_PART_NESTED_SCALES, &w->nested_scales, err);
 	if (rc == 0)
@@ -146,7 +141,8 @@ static int fill_nested(struct ckpt_quant_group *g, const json_t *state, uint64_t
 static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
-	bool is_nf4 = !strcmp(g->parts[CKPT_PART_STATE].suffix, ".quant_state.bitsandbytes__nf4"), nested = g->parts[CKPT_PART_NESTED_SCALES].entry;
+	bool is_nf4 = !strcmp(g->parts[CKPT_PART_STATE].suffix, ".quant_state.bitsandbytes__nf4"),
+	     nested = g->parts[CKPT_PART_NESTED_SCALES].entry;
 	const char *type = ckpt_quant_config_text(state, "quant_type");
 	int64_t block = ckpt_quant_config_int(state, "blocksize", 0);
 	enum ckpt_dtype dtype = dtype_of(state, "dtype");
@@ -159,7 +155,8 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 	if (rc < 0)
 		return rc;
 	if (items->dtype != CKPT_DTYPE_UINT8 && !ckpt_fill_is_wide(items->dtype))
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted uint8, or what bnb_4bit_quant_storage can be");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "wanted uint8, or what bnb_4bit_quant_storage can be");
 	if (!type || strcmp(type, is_nf4 ? "nf4" : "fp4") != 0)
 		return bad_state(g, "quant_type", err);
 	if (block <= 0 || block % 2)
@@ -170,8 +167,11 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 		return bad_state(g, nested ? "nested_blocksize" : "plain absmax", err);
 	numel = ckpt_shape_numel(g->shape, g->ndim);
 	blocks = numel / (uint64_t)block + (numel % (uint64_t)block != 0);
-	if (__builtin_mul_overflow(bytes, (uint64_t)ckpt_dtype_size(items->dtype), &bytes) || bytes != numel / 2 + numel % 2)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted %" PRIu64 " bytes, two numbers in each", numel / 2 + numel % 2);
+	if (__builtin_mul_overflow(bytes, (uint64_t)ckpt_dtype_size(items->dtype), &bytes) ||
+	    bytes != numel / 2 + numel % 2)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "wanted %" PRIu64 " bytes, two numbers in each",
+					 numel / 2 + numel % 2);
 	rc = check_map(g, table, err);
 	if (rc == 0 && !is_nf4 && g->shape[g->ndim - 1] % 2) {
 		/* rows that end within a byte take another way there, which has no -0 */
@@ -186,16 +186,20 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 	w->item = CKPT_DTYPE_UINT8;
 	w->bits = 4;
 	w->upper_first = true;
-	w->table = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = table, .len = sizeof(nf4) };
+	w->table = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY,
+					 .memory = table,
+					 .len = sizeof(nf4) };
 	w->matrices = w->rows = 1;
 	w->cols = numel;
 	w->block_rows = 1;
 	w->block_cols = (uint64_t)block;
 	w->scale_dtype = CKPT_DTYPE_FLOAT32;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, dtype);
-	snprintf(g->scheme, sizeof(g->scheme), "bitsandbytes %s, blocks of %" PRId64 "%s", is_nf4 ? "NF4" : "FP4", block, nested ? ", nested" : "");
+	snprintf(g->scheme, sizeof(g->scheme), "bitsandbytes %s, blocks of %" PRId64 "%s",
+		 is_nf4 ? "NF4" : "FP4", block, nested ? ", nested" : "");
 	if (rc == 0)
-		rc = nested ? fill_nested(g, state, blocks, err) : check_numbers(g, CKPT_PART_SCALES, CKPT_DTYPE_FLOAT32, blocks, err);
+		rc = nested ? fill_nested(g, state, blocks, err)
+			    : check_numbers(g, CKPT_PART_SCALES, CKPT_DTYPE_FLOAT32, blocks, err);
 	if (rc == 0)
 		rc = ckpt_quant_bytes(g, CKPT_PART_ITEMS, &w->items, err);
 	return rc < 0 ? rc : ckpt_quant_bytes(g, CKPT_PART_SCALES, &w->scales, err);
@@ -212,27 +216,33 @@ static int fill_4bit(struct ckpt_quant_group *g, struct ckpt_error *err)
 
 	g->result = "";
 	if (!t)
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "the quant_state of its weight is missing");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "the quant_state of its weight is missing");
 	if (t->dtype != CKPT_DTYPE_UINT8 || t->ndim != 1)
 		return ckpt_quant_misfit(g, CKPT_PART_STATE, err, "wanted a text in uint8");
 	rc = ckpt_quant_read(g, CKPT_PART_STATE, MOST_STATE, &bytes, &len, err);
 	if (rc < 0)
 		return rc;
 	state = json_loadb((const char *)bytes, len, JSON_REJECT_DUPLICATES, &error);
-	rc = json_is_object(state) ? fill_from_state(g, state, err) : ckpt_quant_misfit(g, CKPT_PART_STATE, err, "its text is no JSON object");
+	rc = json_is_object(state)
+		     ? fill_from_state(g, state, err)
+		     : ckpt_quant_misfit(g, CKPT_PART_STATE, err, "its text is no JSON object");
 	json_decref(state);
 	return rc;
 }
 
 static int fill_int8(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES), *state = ckpt_quant_tensor(g, CKPT_PART_STATE);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS),
+				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES),
+				 *state = ckpt_quant_tensor(g, CKPT_PART_STATE);
 	const uint8_t *bytes = NULL;
 	size_t len = 0;
 	int rc = 0;
 
 	if (items->dtype != CKPT_DTYPE_INT8 || items->ndim != 2)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted int8, two dimensions, as there is an SCB for it");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "wanted int8, two dimensions, as there is an SCB for it");
 	if (scales->dtype != CKPT_DTYPE_FLOAT32)
 		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float32");
 	if (state && state->dtype != CKPT_DTYPE_UINT8)
@@ -240,7 +250,8 @@ static int fill_int8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (state)
 		rc = ckpt_quant_read(g, CKPT_PART_STATE, 1, &bytes, &len, err);
 	if (rc == 0 && len && bytes[0])
-		rc = ckpt_quant_misfit(g, CKPT_PART_STATE, err, "layout %u, and only 0 (row by row) is known", bytes[0]);
+		rc = ckpt_quant_misfit(g, CKPT_PART_STATE, err,
+				       "layout %u, and only 0 (row by row) is known", bytes[0]);
 	g->weight.code = CKPT_QUANT_NUMBER;
 	g->weight.item = items->dtype;
 	g->weight.bits = 8;
@@ -250,7 +261,8 @@ static int fill_int8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 1, err);
 	if (rc == 0 && !ckpt_fill_is_by_row(g))
-		rc = ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted one for each of %" PRIu64 " rows", g->weight.rows);
+		rc = ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+				       "wanted one for each of %" PRIu64 " rows", g->weight.rows);
 	return rc < 0 ? rc : ckpt_fill_by_row(g, err);
 }
 

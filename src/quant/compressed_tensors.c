@@ -18,7 +18,7 @@
 #include <string.h>
 
 struct settings {
-	const json_t *weights; /* NULL: the configuration says nothing of this module */
+	const json_t *weights;	       /* NULL: the configuration says nothing of this module */
 	const char *format, *strategy; /* NULL: not said */
 	int64_t bits, group_size;
 	bool is_float;
@@ -28,7 +28,8 @@ static int read_settings(struct ckpt_quant_group *g, struct settings *out, struc
 {
 	char *module = strndup(g->base, g->base_len);
 	const char *type;
-	int rc = module ? ckpt_quant_config_weights(&g->quant->config, module, &out->weights, &out->format, err)
+	int rc = module ? ckpt_quant_config_weights(&g->quant->config, module, &out->weights,
+						    &out->format, err)
 			: ckpt_fail_nomem(err);
 
 	free(module);
@@ -43,17 +44,19 @@ static int read_settings(struct ckpt_quant_group *g, struct settings *out, struc
 }
 
 /* The configuration says BITS and whether numbers are FLOAT, if it says anything. */
-static int check_settings(const struct ckpt_quant_group *g, const struct settings *s, int64_t bits, bool is_float,
-			  struct ckpt_error *err)
+static int check_settings(const struct ckpt_quant_group *g, const struct settings *s, int64_t bits,
+			  bool is_float, struct ckpt_error *err)
 {
 	if (!s->weights || (s->bits == bits && s->is_float == is_float))
 		return 0;
-	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %s of %" PRId64 " bits",
+	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+				 "the configuration says %s of %" PRId64 " bits",
 				 s->is_float ? "floats" : "integers", s->bits);
 }
 
 /* The format that the configuration says is one of FORMATS; the last one is NULL. */
-static int check_format(const struct ckpt_quant_group *g, const struct settings *s, const char *const *formats, struct ckpt_error *err)
+static int check_format(const struct ckpt_quant_group *g, const struct settings *s,
+			const char *const *formats, struct ckpt_error *err)
 {
 	char shown[80];
 
@@ -62,20 +65,26 @@ static int check_format(const struct ckpt_quant_group *g, const struct settings 
 	for (; *formats; formats++)
 		if (!strcmp(s->format, *formats))
 			return 0;
-	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says '%s'", ckpt_escape(shown, sizeof(shown), s->format, strlen(s->format)));
+	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says '%s'",
+				 ckpt_escape(shown, sizeof(shown), s->format, strlen(s->format)));
 }
 
 /* What the shape of the scales is, has to be what the configuration calls it. */
-static int check_strategy(const struct ckpt_quant_group *g, const struct settings *s, const char *is, const char *is_too, struct ckpt_error *err)
+static int check_strategy(const struct ckpt_quant_group *g, const struct settings *s,
+			  const char *is, const char *is_too, struct ckpt_error *err)
 {
 	char shown[80];
 
 	if (!s->strategy || !strcmp(s->strategy, is) || !strcmp(s->strategy, is_too))
 		return 0;
-	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "the configuration says that the strategy is '%s'", ckpt_escape(shown, sizeof(shown), s->strategy, strlen(s->strategy)));
+	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+				 "the configuration says that the strategy is '%s'",
+				 ckpt_escape(shown, sizeof(shown), s->strategy,
+					     strlen(s->strategy)));
 }
 
-static int check_symmetric(const struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
+static int check_symmetric(const struct ckpt_quant_group *g, const struct settings *s,
+			   struct ckpt_error *err)
 {
 	bool symmetric = ckpt_quant_config_true(s->weights, "symmetric", true),
 	     has = g->parts[CKPT_PART_ZEROS].entry;
@@ -83,10 +92,12 @@ static int check_symmetric(const struct ckpt_quant_group *g, const struct settin
 	if (!s->weights || !symmetric == has)
 		return 0;
 	return ckpt_quant_misfit(g, has ? CKPT_PART_ZEROS : CKPT_PART_SCALES, err,
-				 "the configuration says that there are %szero points", symmetric ? "no " : "");
+				 "the configuration says that there are %szero points",
+				 symmetric ? "no " : "");
 }
 
-static int none_of(const struct ckpt_quant_group *g, enum ckpt_part_role role, const char *why, struct ckpt_error *err)
+static int none_of(const struct ckpt_quant_group *g, enum ckpt_part_role role, const char *why,
+		   struct ckpt_error *err)
 {
 	return g->parts[role].entry ? ckpt_quant_misfit(g, role, err, "%s", why) : 0;
 }
@@ -97,10 +108,12 @@ static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, str
 	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	const json_t *block = json_object_get(s->weights, "block_structure");
 	struct ckpt_quant_weight *w = &g->weight;
-	uint64_t groups = t->ndim ? t->shape[t->ndim - 1] : 0, size = (uint64_t)(s->group_size > 0 ? s->group_size : 0);
+	uint64_t groups = t->ndim ? t->shape[t->ndim - 1] : 0,
+		 size = (uint64_t)(s->group_size > 0 ? s->group_size : 0);
 	long long rows = 0, cols = 0;
 
-	if (json_is_string(block) && sscanf(json_string_value(block), "%lldx%lld", &rows, &cols) != 2)
+	if (json_is_string(block) &&
+	    sscanf(json_string_value(block), "%lldx%lld", &rows, &cols) != 2)
 		rows = 0;
 	if (json_array_size(block) == 2) {
 		rows = json_integer_value(json_array_get(block, 0));
@@ -108,21 +121,31 @@ static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, str
 	}
 	if (block && !json_is_null(block)) {
 		if (rows <= 0 || cols <= 0)
-			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "block_structure is no pair of sizes");
+			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+						 "block_structure is no pair of sizes");
 		if (check_strategy(g, s, "block", "block", err) < 0)
 			return CKPT_E_FORMAT;
 		return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
 	}
-	if (!size && ckpt_fill_is_single(g, CKPT_PART_SCALES) && (s->weights || w->rows != 1) && (!s->strategy || strcmp(s->strategy, "channel") != 0))
-		return check_strategy(g, s, "tensor", "tensor", err) < 0 ? CKPT_E_FORMAT : ckpt_fill_single(g, err);
+	if (!size && ckpt_fill_is_single(g, CKPT_PART_SCALES) && (s->weights || w->rows != 1) &&
+	    (!s->strategy || strcmp(s->strategy, "channel") != 0))
+		return check_strategy(g, s, "tensor", "tensor", err) < 0 ? CKPT_E_FORMAT
+									 : ckpt_fill_single(g, err);
 	if (!size && ckpt_fill_is_by_row(g))
-		return check_strategy(g, s, "channel", "channel", err) < 0 ? CKPT_E_FORMAT : ckpt_fill_by_row(g, err);
+		return check_strategy(g, s, "channel", "channel", err) < 0
+			       ? CKPT_E_FORMAT
+			       : ckpt_fill_by_row(g, err);
 	if (!size && !s->weights && groups > 1 && w->cols % groups == 0) /* by the shapes alone */
 		size = w->cols / groups;
 	if (!size)
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted one number, or one for each of %" PRIu64 " rows", w->rows);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "wanted one number, or one for each of %" PRIu64 " rows",
+					 w->rows);
 	if (w->cols % size)
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "%" PRIu64 " numbers of a row are no whole groups of %" PRIu64, w->cols, size);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "%" PRIu64
+					 " numbers of a row are no whole groups of %" PRIu64,
+					 w->cols, size);
 	if (check_strategy(g, s, "group", "tensor_group", err) < 0)
 		return CKPT_E_FORMAT;
 	return ckpt_fill_blocks(g, 1, size, err);
@@ -130,7 +153,8 @@ static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, str
 
 static int fill_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS), *s = ckpt_quant_tensor(g, CKPT_PART_SCALES);
+	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS),
+				 *s = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 
 	if (!z)
 		return 0;
@@ -149,16 +173,24 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 {
 	static const char *const floats[] = { "float-quantized", "naive-quantized", NULL };
 	static const char *const integers[] = { "int-quantized", "naive-quantized", NULL };
-	static const char *const mxfp8[] = { "mxfp8-quantized", "float-quantized", "naive-quantized", NULL };
-	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype, scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
+	static const char *const mxfp8[] = { "mxfp8-quantized", "float-quantized",
+					     "naive-quantized", NULL };
+	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype,
+			scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
 	bool is_float = item == CKPT_DTYPE_FLOAT8_E4M3FN;
 	int rc;
 
 	if (!is_float && item != CKPT_DTYPE_INT8)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted float8_e4m3fn or int8, as there are scales for it");
+		return ckpt_quant_misfit(
+			g, CKPT_PART_ITEMS, err,
+			"wanted float8_e4m3fn or int8, as there are scales for it");
 	rc = check_settings(g, s, 8, is_float, err);
 	if (rc == 0)
-		rc = check_format(g, s, scale == CKPT_DTYPE_UINT8 ? mxfp8 : is_float ? floats : integers, err);
+		rc = check_format(g, s,
+				  scale == CKPT_DTYPE_UINT8 ? mxfp8
+				  : is_float		    ? floats
+							    : integers,
+				  err);
 	if (rc == 0)
 		rc = check_symmetric(g, s, err);
 	if (rc == 0)
@@ -176,19 +208,26 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 		return rc;
 	if (scale == CKPT_DTYPE_UINT8) {
 		if (!is_float || g->weight.cols % 32 || (s->weights && s->group_size != 32))
-			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "scales of uint8 are for 32 numbers of float8_e4m3fn each");
+			return ckpt_quant_misfit(
+				g, CKPT_PART_SCALES, err,
+				"scales of uint8 are for 32 numbers of float8_e4m3fn each");
 		snprintf(g->scheme, sizeof(g->scheme), "MXFP8, a power of 2 for 32 numbers");
-		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16);
+		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16,
+				     CKPT_DTYPE_BFLOAT16);
 		rc = none_of(g, CKPT_PART_ZEROS, "MXFP8 has none", err);
 		return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 32, err);
 	}
 	if (!ckpt_fill_is_wide(scale))
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float32, float16 or bfloat16");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "wanted float32, float16 or bfloat16");
 	ckpt_fill_arithmetic(g, scale, scale, scale);
 	rc = fill_scales(g, s, err);
 	if (rc == 0)
 		rc = fill_zeros(g, err);
-	snprintf(g->scheme, sizeof(g->scheme), "%s%s", is_float ? "FP8 (e4m3)" : "INT8", g->weight.block_cols ? ", scales for groups" : g->weight.block_rows ? ", one scale for each row" : ", one scale");
+	snprintf(g->scheme, sizeof(g->scheme), "%s%s", is_float ? "FP8 (e4m3)" : "INT8",
+		 g->weight.block_cols	? ", scales for groups"
+		 : g->weight.block_rows ? ", one scale for each row"
+					: ", one scale");
 	return rc;
 }
 
@@ -211,15 +250,20 @@ static int fill_mxfp6(struct ckpt_quant_group *g, const struct settings *s, stru
 	}
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 1, err);
-	if (rc == 0 && (bytes % 24 || ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype != CKPT_DTYPE_UINT8))
-		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "FP6 has 32 numbers in 24 bytes, and a scale of uint8 for them");
+	if (rc == 0 &&
+	    (bytes % 24 || ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype != CKPT_DTYPE_UINT8))
+		rc = ckpt_quant_misfit(
+			g, CKPT_PART_ITEMS, err,
+			"FP6 has 32 numbers in 24 bytes, and a scale of uint8 for them");
 	if (rc < 0)
 		return rc;
 	g->weight.cols = g->shape[g->ndim - 1] = bytes / 3 * 4;
 	g->weight.code = CKPT_QUANT_TABLE;
 	g->weight.item = CKPT_DTYPE_UINT8;
 	g->weight.bits = 6;
-	g->weight.table = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = table, .len = 64 * sizeof(*table) };
+	g->weight.table = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY,
+						.memory = table,
+						.len = 64 * sizeof(*table) };
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16);
 	snprintf(g->scheme, sizeof(g->scheme), "MXFP6, a power of 2 for 32 numbers");
 	rc = ckpt_fill_no_global(g, err);
@@ -253,14 +297,18 @@ static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct
 		return rc;
 	if (scale == CKPT_DTYPE_UINT8) {
 		if (g->weight.cols % 32 || (s->weights && s->group_size != 32))
-			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "scales of uint8 are for 32 numbers each");
-		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16);
+			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+						 "scales of uint8 are for 32 numbers each");
+		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16,
+				     CKPT_DTYPE_BFLOAT16);
 		snprintf(g->scheme, sizeof(g->scheme), "MXFP4, a power of 2 for 32 numbers");
 		rc = ckpt_fill_no_global(g, err);
 		return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 32, err);
 	}
 	if (scale != CKPT_DTYPE_FLOAT8_E4M3FN || (s->weights && s->group_size != 16))
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float8_e4m3fn, one for 16 numbers, or uint8, one for 32");
+		return ckpt_quant_misfit(
+			g, CKPT_PART_SCALES, err,
+			"wanted float8_e4m3fn, one for 16 numbers, or uint8, one for 32");
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	g->weight.product = CKPT_DTYPE_BFLOAT16;
 	return ckpt_fill_nvfp4(g, true, err);
@@ -279,7 +327,8 @@ static int read_shape(struct ckpt_quant_group *g, uint64_t out[2], struct ckpt_e
 
 	if (!t)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "its weight_shape is missing");
-	if (t->ndim != 1 || t->shape[0] != 2 || (t->dtype != CKPT_DTYPE_INT64 && t->dtype != CKPT_DTYPE_INT32))
+	if (t->ndim != 1 || t->shape[0] != 2 ||
+	    (t->dtype != CKPT_DTYPE_INT64 && t->dtype != CKPT_DTYPE_INT32))
 		return ckpt_quant_misfit(g, CKPT_PART_SHAPE, err, "wanted int64 [2]");
 	rc = ckpt_quant_read(g, CKPT_PART_SHAPE, sizeof(wide), &bytes, &len, err);
 	if (rc < 0)
@@ -292,7 +341,8 @@ static int read_shape(struct ckpt_quant_group *g, uint64_t out[2], struct ckpt_e
 		wide[1] = narrow[1];
 	}
 	if (wide[0] <= 0 || wide[1] <= 0)
-		return ckpt_quant_misfit(g, CKPT_PART_SHAPE, err, "says %" PRId64 " x %" PRId64, wide[0], wide[1]);
+		return ckpt_quant_misfit(g, CKPT_PART_SHAPE, err, "says %" PRId64 " x %" PRId64,
+					 wide[0], wide[1]);
 	out[0] = (uint64_t)wide[0];
 	out[1] = (uint64_t)wide[1];
 	return 0;
@@ -311,28 +361,38 @@ static uint64_t words_apart(uint64_t numbers, uint64_t bits)
 }
 
 /* Bits of an item: as the configuration says; else those for which the words are as many as there are, if only one does. */
-static int find_bits(struct ckpt_quant_group *g, const struct settings *s, uint64_t words, uint32_t *out, struct ckpt_error *err)
+static int find_bits(struct ckpt_quant_group *g, const struct settings *s, uint64_t words,
+		     uint32_t *out, struct ckpt_error *err)
 {
 	uint64_t cols = g->shape[1];
 	uint32_t found = 0;
 
 	if (s->weights && (s->bits < 1 || s->bits > 8))
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %" PRId64 " bits", s->bits);
-	for (uint32_t bits = s->weights ? (uint32_t)s->bits : 2; bits <= (s->weights ? (uint32_t)s->bits : 8); bits++)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "the configuration says %" PRId64 " bits", s->bits);
+	for (uint32_t bits = s->weights ? (uint32_t)s->bits : 2;
+	     bits <= (s->weights ? (uint32_t)s->bits : 8); bits++)
 		if (words == words_dense(cols, bits) || words == words_apart(cols, bits)) {
 			if (found)
-				return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "can be of %u or of %u bits, and no configuration says which", found, bits);
+				return ckpt_quant_misfit(
+					g, CKPT_PART_ITEMS, err,
+					"can be of %u or of %u bits, and no configuration says which",
+					found, bits);
 			found = bits;
 		}
 	if (!found)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "%" PRIu64 " numbers of a row do not take %" PRIu64 " words", cols, words);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "%" PRIu64 " numbers of a row do not take %" PRIu64
+					 " words",
+					 cols, words);
 	*out = found;
 	return 0;
 }
 
 static int fill_packed_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS), *s = ckpt_quant_tensor(g, CKPT_PART_SCALES);
+	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS),
+				 *s = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	struct ckpt_quant_weight *w = &g->weight;
 	uint64_t groups = s->ndim == 2 ? s->shape[1] : 1;
 
@@ -344,8 +404,11 @@ static int fill_packed_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (z->dtype != CKPT_DTYPE_INT32)
 		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted int32 words");
 	if (s->ndim != 2 || z->ndim != 2 || z->shape[1] != groups ||
-	    z->shape[0] != (w->dense ? words_dense(w->rows, w->bits) : words_apart(w->rows, w->bits)))
-		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted words for %" PRIu64 " rows, [.., %" PRIu64 "]", w->rows, groups);
+	    z->shape[0] !=
+		    (w->dense ? words_dense(w->rows, w->bits) : words_apart(w->rows, w->bits)))
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err,
+					 "wanted words for %" PRIu64 " rows, [.., %" PRIu64 "]",
+					 w->rows, groups);
 	w->zero = CKPT_QUANT_ZERO_BITS;
 	w->zero_packed = CKPT_QUANT_ALONG_ROWS;
 	return ckpt_quant_bytes(g, CKPT_PART_ZEROS, &w->zeros, err);
@@ -357,8 +420,11 @@ static int fill_g_idx(struct ckpt_quant_group *g, struct ckpt_error *err)
 
 	if (!t)
 		return 0;
-	if (t->dtype != CKPT_DTYPE_INT32 || t->ndim != 1 || t->shape[0] != g->weight.cols || !g->weight.block_cols)
-		return ckpt_quant_misfit(g, CKPT_PART_GROUPS, err, "wanted int32 [%" PRIu64 "], and scales for groups", g->weight.cols);
+	if (t->dtype != CKPT_DTYPE_INT32 || t->ndim != 1 || t->shape[0] != g->weight.cols ||
+	    !g->weight.block_cols)
+		return ckpt_quant_misfit(g, CKPT_PART_GROUPS, err,
+					 "wanted int32 [%" PRIu64 "], and scales for groups",
+					 g->weight.cols);
 	return ckpt_quant_bytes(g, CKPT_PART_GROUPS, &g->weight.group_of_col, err);
 }
 
@@ -367,7 +433,8 @@ static bool orders_groups(const struct settings *s)
 	const json_t *order = json_object_get(s->weights, "actorder");
 	const char *text = json_string_value(order);
 
-	return json_is_true(order) || (text && (!strcmp(text, "group") || !strcmp(text, "dynamic")));
+	return json_is_true(order) ||
+	       (text && (!strcmp(text, "group") || !strcmp(text, "dynamic")));
 }
 
 static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
@@ -379,9 +446,11 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 	int rc;
 
 	if (items->ndim != 2)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "packed weights have two dimensions");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "packed weights have two dimensions");
 	if (!ckpt_fill_is_wide(scale))
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float32, float16 or bfloat16");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "wanted float32, float16 or bfloat16");
 	if (s->weights && s->is_float)
 		return check_settings(g, s, s->bits, false, err);
 	rc = check_format(g, s, formats, err);
@@ -396,7 +465,8 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 	if (rc < 0)
 		return rc;
 	if (items->shape[0] != g->shape[0])
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "weight_shape says %" PRIu64 " rows", g->shape[0]);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "weight_shape says %" PRIu64 " rows", g->shape[0]);
 	g->ndim = 2;
 	if (ckpt_shape_numel(g->shape, 2) > UINT64_MAX / 8)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "too large");
@@ -408,14 +478,17 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 	w->cols = g->shape[1];
 	w->dense = items->shape[1] == words_dense(w->cols, w->bits);
 	ckpt_fill_arithmetic(g, scale, scale, scale);
-	snprintf(g->scheme, sizeof(g->scheme), "INT%u, packed%s", w->bits, g->parts[CKPT_PART_ZEROS].entry ? ", zero points" : "");
+	snprintf(g->scheme, sizeof(g->scheme), "INT%u, packed%s", w->bits,
+		 g->parts[CKPT_PART_ZEROS].entry ? ", zero points" : "");
 	rc = ckpt_quant_bytes(g, CKPT_PART_ITEMS, &w->items, err);
 	if (rc == 0)
 		rc = fill_scales(g, s, err);
 	if (rc == 0)
 		rc = fill_packed_zeros(g, err);
 	if (rc == 0 && orders_groups(s) && !g->parts[CKPT_PART_GROUPS].entry)
-		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration orders groups (actorder), and weight_g_idx is missing");
+		rc = ckpt_quant_misfit(
+			g, CKPT_PART_ITEMS, err,
+			"the configuration orders groups (actorder), and weight_g_idx is missing");
 	return rc < 0 ? rc : fill_g_idx(g, err);
 }
 
@@ -433,5 +506,6 @@ int ckpt_fill_compressed_tensors(struct ckpt_quant_group *g, struct ckpt_error *
 		return fill_packed(g, &s, err);
 	if (item == CKPT_DTYPE_UINT8)
 		return fill_fp4(g, &s, err);
-	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted int32 words, or uint8 (pairs of FP4)");
+	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+				 "wanted int32 words, or uint8 (pairs of FP4)");
 }

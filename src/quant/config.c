@@ -96,8 +96,10 @@ static int look_at_root(struct ckpt_quant_config *c)
 	if (json_is_object(q)) {
 		c->says = q;
 		method = ckpt_quant_config_text(q, "quant_method");
-		if (!method && (json_object_get(q, "load_in_4bit") || json_object_get(q, "load_in_8bit")))
-			method = "bitsandbytes"; /* transformers, AutoQuantizationConfig.from_dict() */
+		if (!method &&
+		    (json_object_get(q, "load_in_4bit") || json_object_get(q, "load_in_8bit")))
+			method =
+				"bitsandbytes"; /* transformers, AutoQuantizationConfig.from_dict() */
 		set_format(c, method ? method : "compressed-tensors");
 		set_gptq_version(c);
 		return 1;
@@ -165,7 +167,8 @@ static int try_file(const char *folder, const char *name, struct ckpt_quant_conf
 	}
 	len = ckpt_source_size(source);
 	if (len > MOST_TEXT)
-		rc = ckpt_fail(err, CKPT_E_LIMIT, "has %" PRIu64 " bytes, the limit is %d", len, MOST_TEXT);
+		rc = ckpt_fail(err, CKPT_E_LIMIT, "has %" PRIu64 " bytes, the limit is %d", len,
+			       MOST_TEXT);
 	else if (!(text = malloc((size_t)len + 1)))
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0)
@@ -184,14 +187,19 @@ static int try_file(const char *folder, const char *name, struct ckpt_quant_conf
 }
 
 /* ModelOpt writes both: some loaders take the one, some the other. */
-static int check_modelopt_file(const char *folder, const struct ckpt_quant_config *c, struct ckpt_error *err)
+static int check_modelopt_file(const char *folder, const struct ckpt_quant_config *c,
+			       struct ckpt_error *err)
 {
 	struct ckpt_quant_config other = { 0 };
 	int rc = try_file(folder, "hf_quant_config.json", &other, err);
 	const json_t *algo = json_object_get(c->says, "quant_algo");
 
-	if (rc > 0 && algo && !json_equal((json_t *)algo, json_object_get(other.says, "quant_algo")))
-		rc = ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "says another quant_algo than config.json beside it"), other.path, NULL, CKPT_NO_OFFSET);
+	if (rc > 0 && algo &&
+	    !json_equal((json_t *)algo, json_object_get(other.says, "quant_algo")))
+		rc = ckpt_error_at(err,
+				   ckpt_fail(err, CKPT_E_FORMAT,
+					     "says another quant_algo than config.json beside it"),
+				   other.path, NULL, CKPT_NO_OFFSET);
 	ckpt_quant_config_clear(&other);
 	return rc;
 }
@@ -234,8 +242,8 @@ static int target_matches(const char *target, const char *module, struct ckpt_er
 
 	if (strncmp(target, "re:", 3) != 0)
 		return !strcmp(target, module);
-	code = pcre2_compile((PCRE2_SPTR)target + 3, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &why, &where,
-			     NULL);
+	code = pcre2_compile((PCRE2_SPTR)target + 3, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &why,
+			     &where, NULL);
 	if (!code)
 		return ckpt_fail(err, CKPT_E_FORMAT, "'%s' is no pattern",
 				 ckpt_escape(shown, sizeof(shown), target, strlen(target)));
@@ -296,7 +304,9 @@ int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *mod
 
 		if (now < 0)
 			return now;
-		if (now && now == means && !json_equal(json_object_get(best, "weights"), json_object_get(group, "weights")))
+		if (now && now == means &&
+		    !json_equal(json_object_get(best, "weights"),
+				json_object_get(group, "weights")))
 			return ckpt_fail(
 				err, CKPT_E_UNSUPPORTED,
 				"two groups of the configuration mean '%s', and say different things of it",

@@ -8,7 +8,7 @@
 
 /* What config.json or hf_quant_config.json says of quantization. All zero: there is none. */
 struct ckpt_quant_config {
-	json_t *root;	   /* owned */
+	json_t *root;	    /* owned */
 	const json_t *says; /* the object that says how; NULL: nothing does */
 	const char *format; /* of the words in <ckpt/quant.h>; "": one that ckpt does not know */
 	char method[80];    /* as it is called there, escaped */

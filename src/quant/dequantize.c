@@ -28,8 +28,9 @@ static int find_dtype(const char *name, enum ckpt_dtype *out, struct ckpt_error 
 	static const struct {
 		const char *name;
 		enum ckpt_dtype dtype;
-	} names[] = { { "bf16", CKPT_DTYPE_BFLOAT16 }, { "f16", CKPT_DTYPE_FLOAT16 },  { "fp16", CKPT_DTYPE_FLOAT16 },
-		      { "f32", CKPT_DTYPE_FLOAT32 },   { "fp32", CKPT_DTYPE_FLOAT32 }, { "bfloat16", CKPT_DTYPE_BFLOAT16 },
+	} names[] = { { "bf16", CKPT_DTYPE_BFLOAT16 },	 { "f16", CKPT_DTYPE_FLOAT16 },
+		      { "fp16", CKPT_DTYPE_FLOAT16 },	 { "f32", CKPT_DTYPE_FLOAT32 },
+		      { "fp32", CKPT_DTYPE_FLOAT32 },	 { "bfloat16", CKPT_DTYPE_BFLOAT16 },
 		      { "float16", CKPT_DTYPE_FLOAT16 }, { "float32", CKPT_DTYPE_FLOAT32 } };
 	char shown[80];
 
@@ -40,7 +41,8 @@ static int find_dtype(const char *name, enum ckpt_dtype *out, struct ckpt_error 
 			*out = names[i].dtype;
 			return 0;
 		}
-	return ckpt_fail(err, CKPT_E_ARG, "quantized weights become bfloat16, float16 or float32, not '%s'",
+	return ckpt_fail(err, CKPT_E_ARG,
+			 "quantized weights become bfloat16, float16 or float32, not '%s'",
 			 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
 }
 
@@ -59,11 +61,13 @@ static int count_uses(struct dequantizer *d, struct ckpt_error *err)
 }
 
 /* torch._utils._rebuild_tensor_v2(storage, 0, shape, stride, requires_grad, OrderedDict()) */
-static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *g, struct ckpt_error *err)
+static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *g,
+			  struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
 
-	return ckpt_plain_replace_tensor(d->to, items, g->shape, g->ndim, (uint32_t)items->storage, err);
+	return ckpt_plain_replace_tensor(d->to, items, g->shape, g->ndim, (uint32_t)items->storage,
+					 err);
 }
 
 static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct ckpt_error *err)
@@ -77,8 +81,10 @@ static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct
 	if (!made)
 		return ckpt_arena_fail(d->to->arena, err);
 	if (d->uses[items->storage] != 1)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the bytes of '%s' are also those of another tensor",
-				 ckpt_escape(shown, sizeof(shown), items->name, strlen(items->name)));
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "the bytes of '%s' are also those of another tensor",
+				 ckpt_escape(shown, sizeof(shown), items->name,
+					     strlen(items->name)));
 	g->weight.to = d->q->to;
 	rc = ckpt_quant_recipe(&g->weight, d->to->arena, made, err);
 	if (rc < 0)
@@ -104,7 +110,8 @@ static int clash(const struct ckpt_quant_group *g, struct ckpt_error *err)
 }
 
 /* Entries FROM to TO of the list are those of one mapping that are under text keys. */
-static int check_names(const struct dequantizer *d, uint32_t from, uint32_t to, struct ckpt_error *err)
+static int check_names(const struct dequantizer *d, uint32_t from, uint32_t to,
+		       struct ckpt_error *err)
 {
 	struct ckpt_quant_entry *entries = d->q->entries;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(entries[from].holder);
@@ -115,7 +122,8 @@ static int check_names(const struct dequantizer *d, uint32_t from, uint32_t to, 
 
 	for (uint32_t i = 0; rc == 0 && i + 1 < pairs->count; i += 2) {
 		const struct ckpt_value *key = ckpt_model_now(d->q->model, pairs->items[i]);
-		struct ckpt_quant_entry *e = next < to && entries[next].at == i ? &entries[next++] : NULL;
+		struct ckpt_quant_entry *e =
+			next < to && entries[next].at == i ? &entries[next++] : NULL;
 
 		if (!ckpt_value_is_text(key) || (e && (e->group || e->dropped)))
 			continue;
@@ -165,7 +173,8 @@ static int edit_mapping(struct dequantizer *d, uint32_t from, uint32_t to, struc
 	if (rc == 0)
 		rc = ckpt_fewer_entries_begin(d->to, entries[from].holder, &fewer, err);
 	for (uint32_t i = 0; rc == 0 && i + 1 < fewer.were->count; i += 2)
-		rc = keep_entry(d, &fewer, i, next < to && entries[next].at == i ? &entries[next++] : NULL, err);
+		rc = keep_entry(d, &fewer, i,
+				next < to && entries[next].at == i ? &entries[next++] : NULL, err);
 	return rc < 0 ? rc : ckpt_model_replace(d->to, fewer.copy, err);
 }
 
@@ -177,7 +186,8 @@ static int edit_mappings(struct dequantizer *d, struct ckpt_error *err)
 	for (uint32_t from = 0, to; rc == 0 && from < d->q->entry_count; from = to) {
 		bool any = false;
 
-		for (to = from; to < d->q->entry_count && entries[to].holder == entries[from].holder; to++)
+		for (to = from;
+		     to < d->q->entry_count && entries[to].holder == entries[from].holder; to++)
 			any |= entries[to].group || entries[to].dropped;
 		if (any)
 			rc = edit_mapping(d, from, to, err);

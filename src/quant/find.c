@@ -59,8 +59,8 @@ int ckpt_quant_misfit(const struct ckpt_quant_group *g, enum ckpt_part_role role
 	return rc;
 }
 
-int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_part_role role,
-		     struct ckpt_recipe *out, struct ckpt_error *err)
+int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_part_role role, struct ckpt_recipe *out,
+		     struct ckpt_error *err)
 {
 	const struct ckpt_model *model = g->quant->model;
 	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
@@ -106,7 +106,8 @@ int ckpt_quant_read(struct ckpt_quant_group *g, enum ckpt_part_role role, size_t
 		stream->close(stream);
 	}
 	if (rc == 0 && recipe.has_crc)
-		rc = ckpt_recipe_check(&recipe, libdeflate_crc32(0, bytes, (size_t)recipe.len), err);
+		rc = ckpt_recipe_check(&recipe, libdeflate_crc32(0, bytes, (size_t)recipe.len),
+				       err);
 	*out = bytes;
 	*len = (size_t)recipe.len;
 	return rc;
@@ -213,7 +214,8 @@ static int find_group(struct mapping *m, const char *base, uint32_t len,
 		*out = q->groups[*slot];
 		return 0;
 	}
-	grown = ckpt_grow(q->groups, q->group_count, &q->group_cap, sizeof(struct ckpt_quant_group *));
+	grown = ckpt_grow(q->groups, q->group_count, &q->group_cap,
+			  sizeof(struct ckpt_quant_group *));
 	if (grown)
 		q->groups = grown;
 	g = grown ? ckpt_arena_calloc(q->arena, 1, sizeof(*g)) : NULL;
@@ -243,7 +245,10 @@ static int put_in(struct ckpt_quant_group *g, enum ckpt_part_role role, const ch
 	if (g->parts[role].entry)
 		return fail_twice(g->parts[role].entry, e, err);
 	if (e->group)
-		return fail_twice(g->parts[CKPT_PART_SCALES].entry ? g->parts[CKPT_PART_SCALES].entry : e, e, err);
+		return fail_twice(g->parts[CKPT_PART_SCALES].entry
+					  ? g->parts[CKPT_PART_SCALES].entry
+					  : e,
+				  e, err);
 	g->parts[role].entry = e;
 	g->parts[role].suffix = suffix;
 	e->group = g;
@@ -271,14 +276,16 @@ static int put_entry(struct mapping *m, struct ckpt_quant_entry *e, struct ckpt_
 	int rc;
 
 	s = suffix_of(m->q->format, e, &front);
-	if (!s || (s->role == CKPT_PART_ITEMS && !strcmp(s->text, ".weight") && !m->q->format->is_item(e->t->dtype)))
+	if (!s || (s->role == CKPT_PART_ITEMS && !strcmp(s->text, ".weight") &&
+		   !m->q->format->is_item(e->t->dtype)))
 		return 0;
 	if (s->role == CKPT_PART_ACTIVATIONS)
 		return drop(m->q, e, err);
 	if (s->role == CKPT_PART_REFUSED)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "'%s' changes what its weight means: there is no plain weight that is the same",
-				 ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)));
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"'%s' changes what its weight means: there is no plain weight that is the same",
+			ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)));
 	rc = find_group(m, e->key, front, &g, err);
 	return rc < 0 ? rc : put_in(g, s->role, s->text, e, err);
 }
@@ -294,7 +301,8 @@ static int find_items(struct mapping *m, struct ckpt_quant_group *g, struct ckpt
 		if (s->role != CKPT_PART_ITEMS || g->parts[CKPT_PART_ITEMS].entry)
 			continue;
 		ckpt_buf_add(&key, g->base, g->base_len);
-		ckpt_buf_add(&key, s->text + (!g->base_len && *s->text == '.'), strlen(s->text) - (!g->base_len && *s->text == '.'));
+		ckpt_buf_add(&key, s->text + (!g->base_len && *s->text == '.'),
+			     strlen(s->text) - (!g->base_len && *s->text == '.'));
 		at = key.bad ? NULL : ckpt_strmap_find(&m->by_key, (char *)key.data, key.len);
 		if (key.bad)
 			rc = ckpt_fail_nomem(err);
@@ -308,7 +316,8 @@ static int find_items(struct mapping *m, struct ckpt_quant_group *g, struct ckpt
 }
 
 /* A scale as another format calls it, beside a weight of this one: two readers would take two things. */
-static int check_others(const struct mapping *m, const struct ckpt_quant_entry *e, struct ckpt_error *err)
+static int check_others(const struct mapping *m, const struct ckpt_quant_entry *e,
+			struct ckpt_error *err)
 {
 	const struct ckpt_quant_suffix *s;
 	uint32_t front = 0;
@@ -318,11 +327,15 @@ static int check_others(const struct mapping *m, const struct ckpt_quant_entry *
 		const struct ckpt_quant_format *other = &ckpt_quant_formats[i];
 
 		s = e->group || e->dropped ? NULL : suffix_of(other, e, &front);
-		if (!s || (s->role != CKPT_PART_SCALES && s->role != CKPT_PART_ZEROS && s->role != CKPT_PART_GLOBAL))
+		if (!s || (s->role != CKPT_PART_SCALES && s->role != CKPT_PART_ZEROS &&
+			   s->role != CKPT_PART_GLOBAL))
 			continue;
 		if (ckpt_strmap_find(&m->by_base, e->key, front))
-			return ckpt_fail(err, CKPT_E_FORMAT, "'%s' stands beside a weight that is quantized as %s has it, which has nothing of that name",
-					 ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)), m->q->format->name);
+			return ckpt_fail(
+				err, CKPT_E_FORMAT,
+				"'%s' stands beside a weight that is quantized as %s has it, which has nothing of that name",
+				ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)),
+				m->q->format->name);
 	}
 	return 0;
 }
@@ -335,7 +348,8 @@ static int group_mapping(struct ckpt_quant *q, uint32_t from, uint32_t to, struc
 	bool there;
 
 	for (uint32_t i = from; rc == 0 && i < to; i++)
-		if (!ckpt_strmap_insert(&m.by_key, q->entries[i].key, q->entries[i].key_len, i, &there))
+		if (!ckpt_strmap_insert(&m.by_key, q->entries[i].key, q->entries[i].key_len, i,
+					&there))
 			rc = ckpt_fail_nomem(err);
 	for (uint32_t i = from; rc == 0 && i < to; i++)
 		rc = put_entry(&m, &q->entries[i], err);
@@ -377,7 +391,8 @@ static int check_whole(const struct ckpt_quant_group *g, struct ckpt_error *err)
 static int name_result(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	const struct ckpt_quant_entry *e = g->parts[CKPT_PART_ITEMS].entry;
-	size_t name_len = strlen(e->t->name), front = name_len >= e->key_len ? name_len - e->key_len : 0;
+	size_t name_len = strlen(e->t->name),
+	       front = name_len >= e->key_len ? name_len - e->key_len : 0;
 	const char *result = g->result + (!g->base_len && g->result[0] == '.');
 	struct ckpt_buf key = { 0 }, name = { 0 };
 
@@ -403,9 +418,12 @@ static int check_left_over(const struct ckpt_quant *q, struct ckpt_error *err)
 		const struct ckpt_quant_entry *e = &q->entries[i];
 
 		if (!e->group && !e->dropped && ckpt_dtype_size(e->t->dtype) == 1 &&
-		    (ckpt_dtype_is_floating(e->t->dtype) || e->t->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2))
-			return ckpt_fail(err, CKPT_E_FORMAT, "'%s' is %s and has no scales beside it",
-					 ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)),
+		    (ckpt_dtype_is_floating(e->t->dtype) ||
+		     e->t->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2))
+			return ckpt_fail(err, CKPT_E_FORMAT,
+					 "'%s' is %s and has no scales beside it",
+					 ckpt_escape(shown, sizeof(shown), e->t->name,
+						     strlen(e->t->name)),
 					 ckpt_dtype_name(e->t->dtype));
 	}
 	return 0;
@@ -451,7 +469,8 @@ static int try_format(struct ckpt_quant *q, const struct ckpt_quant_format *form
 		q->entries[i].dropped = false;
 	}
 	for (uint32_t from = 0, to; rc == 0 && from < q->entry_count; from = to) {
-		for (to = from; to < q->entry_count && q->entries[to].holder == q->entries[from].holder; to++)
+		for (to = from;
+		     to < q->entry_count && q->entries[to].holder == q->entries[from].holder; to++)
 			;
 		rc = group_mapping(q, from, to, err);
 	}
@@ -506,7 +525,8 @@ static int guess_none(struct ckpt_quant *q, struct ckpt_error *err)
 		return try_format(q, fits, err);
 	if (nearly)
 		return pass_on(err, &why, failed);
-	return ckpt_fail(err, CKPT_E_NOTFOUND, "no weight is quantized, as far as names and dtypes tell");
+	return ckpt_fail(err, CKPT_E_NOTFOUND,
+			 "no weight is quantized, as far as names and dtypes tell");
 }
 
 static int choose(struct ckpt_quant *q, const char *as, struct ckpt_error *err)
@@ -522,11 +542,16 @@ static int choose(struct ckpt_quant *q, const char *as, struct ckpt_error *err)
 		return ckpt_fail(err, CKPT_E_ARG, "there is no format of quantized weights '%s'",
 				 ckpt_escape(shown, sizeof(shown), as, strlen(as)));
 	if (!format)
-		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_UNSUPPORTED, "the weights are quantized by '%s', which ckpt does not know", q->config.method),
-				     q->config.path, NULL, CKPT_NO_OFFSET);
+		return ckpt_error_at(
+			err,
+			ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				  "the weights are quantized by '%s', which ckpt does not know",
+				  q->config.method),
+			q->config.path, NULL, CKPT_NO_OFFSET);
 	rc = try_format(q, format, err);
 	if (rc == 0 && !q->group_count)
-		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "no weight is quantized as %s has it", format->name);
+		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "no weight is quantized as %s has it",
+			       format->name);
 	return rc;
 }
 
@@ -536,7 +561,9 @@ static bool may_have_items(const struct ckpt_model *model)
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		enum ckpt_dtype dtype = model->tensors[i].dtype;
 
-		if (dtype == CKPT_DTYPE_INT32 || (dtype != CKPT_DTYPE_BOOL && dtype != CKPT_DTYPE_UNKNOWN && ckpt_dtype_size(dtype) == 1))
+		if (dtype == CKPT_DTYPE_INT32 ||
+		    (dtype != CKPT_DTYPE_BOOL && dtype != CKPT_DTYPE_UNKNOWN &&
+		     ckpt_dtype_size(dtype) == 1))
 			return true;
 	}
 	return false;
@@ -625,20 +652,23 @@ uint64_t ckpt_quant_count(const struct ckpt_quant *q)
 void ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_weight_info *info)
 {
 	const struct ckpt_quant_group *g = q->groups[i];
-	struct ckpt_quant_weight_info local = { .size = sizeof(local),
-						.name = g->name,
-						.scheme = g->scheme,
-						.shape = g->shape,
-						.ndim = g->ndim,
-						.numel = ckpt_shape_count(g->shape, g->ndim),
-						.items = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->name };
+	struct ckpt_quant_weight_info local = {
+		.size = sizeof(local),
+		.name = g->name,
+		.scheme = g->scheme,
+		.shape = g->shape,
+		.ndim = g->ndim,
+		.numel = ckpt_shape_count(g->shape, g->ndim),
+		.items = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->name
+	};
 
 	for (int r = 0; r < CKPT_PART_ROLES; r++)
 		if (g->parts[r].entry) {
 			const struct ckpt_tensor *t = g->parts[r].entry->t;
 
 			local.parts++;
-			local.nbytes += ckpt_shape_count(t->shape, t->ndim) * ckpt_dtype_size(t->dtype);
+			local.nbytes +=
+				ckpt_shape_count(t->shape, t->ndim) * ckpt_dtype_size(t->dtype);
 		}
 	ckpt_sized_give(info, &local, sizeof(local));
 }

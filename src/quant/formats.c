@@ -50,7 +50,8 @@ int ckpt_fill_items(struct ckpt_quant_group *g, uint64_t per, struct ckpt_error 
 	struct ckpt_quant_weight *w = &g->weight;
 
 	if (t->ndim < 2)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a quantized weight has two dimensions or more");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "a quantized weight has two dimensions or more");
 	memcpy(g->shape, t->shape, t->ndim * sizeof(*g->shape));
 	g->ndim = t->ndim;
 	if (__builtin_mul_overflow(g->shape[g->ndim - 1], per, &g->shape[g->ndim - 1]))
@@ -70,7 +71,7 @@ static uint64_t ceil_of(uint64_t a, uint64_t b)
 
 /* Is the shape of ROLE that of the items, its last two dimensions ROWS and COLS? */
 bool ckpt_fill_has_shape(const struct ckpt_quant_group *g, enum ckpt_part_role role, uint64_t rows,
-		      uint64_t cols)
+			 uint64_t cols)
 {
 	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
 
@@ -90,18 +91,22 @@ bool ckpt_fill_is_single(const struct ckpt_quant_group *g, enum ckpt_part_role r
 
 	if (numel == 1 && t->ndim <= 1)
 		return true;
-	return ckpt_fill_has_shape(g, role, 1, 1) || (g->ndim > 2 && t->ndim == g->ndim - 2 && !memcmp(t->shape, g->shape, t->ndim * sizeof(*t->shape)));
+	return ckpt_fill_has_shape(g, role, 1, 1) ||
+	       (g->ndim > 2 && t->ndim == g->ndim - 2 &&
+		!memcmp(t->shape, g->shape, t->ndim * sizeof(*t->shape)));
 }
 
 /* Scales for blocks of BLOCK_ROWS x BLOCK_COLS; 0: the whole side. Their dtype is not looked at. */
-int ckpt_fill_blocks(struct ckpt_quant_group *g, uint64_t block_rows, uint64_t block_cols, struct ckpt_error *err)
+int ckpt_fill_blocks(struct ckpt_quant_group *g, uint64_t block_rows, uint64_t block_cols,
+		     struct ckpt_error *err)
 {
 	struct ckpt_quant_weight *w = &g->weight;
 	uint64_t rows = ceil_of(w->rows, block_rows), cols = ceil_of(w->cols, block_cols);
 
 	if (!ckpt_fill_has_shape(g, CKPT_PART_SCALES, rows, cols))
 		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
-					 "wanted [%s%" PRIu64 ", %" PRIu64 "] for %" PRIu64 " x %" PRIu64 " numbers",
+					 "wanted [%s%" PRIu64 ", %" PRIu64 "] for %" PRIu64
+					 " x %" PRIu64 " numbers",
 					 g->ndim > 2 ? "..., " : "", rows, cols, w->rows, w->cols);
 	w->block_rows = block_rows;
 	w->block_cols = block_cols;
@@ -144,8 +149,8 @@ int ckpt_fill_by_row(struct ckpt_quant_group *g, struct ckpt_error *err)
 	return ckpt_quant_bytes(g, CKPT_PART_SCALES, &g->weight.scales, err);
 }
 
-void ckpt_fill_arithmetic(struct ckpt_quant_group *g, enum ckpt_dtype scale_in, enum ckpt_dtype difference,
-			  enum ckpt_dtype product)
+void ckpt_fill_arithmetic(struct ckpt_quant_group *g, enum ckpt_dtype scale_in,
+			  enum ckpt_dtype difference, enum ckpt_dtype product)
 {
 	g->weight.scale_in = scale_in;
 	g->weight.difference = difference;
@@ -154,7 +159,8 @@ void ckpt_fill_arithmetic(struct ckpt_quant_group *g, enum ckpt_dtype scale_in, 
 
 bool ckpt_fill_is_wide(enum ckpt_dtype dtype)
 {
-	return dtype == CKPT_DTYPE_FLOAT32 || dtype == CKPT_DTYPE_FLOAT16 || dtype == CKPT_DTYPE_BFLOAT16;
+	return dtype == CKPT_DTYPE_FLOAT32 || dtype == CKPT_DTYPE_FLOAT16 ||
+	       dtype == CKPT_DTYPE_BFLOAT16;
 }
 
 /* ---- fp8: DeepSeek V3, Qwen, MiniMax, and FP4 experts of DeepSeek V4 ---- */
@@ -180,18 +186,22 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS),
 				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	const json_t *block = json_object_get(g->quant->config.says, "weight_block_size");
-	bool is_fp4 = items->dtype == CKPT_DTYPE_INT8 || items->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2,
+	bool is_fp4 =
+		     items->dtype == CKPT_DTYPE_INT8 || items->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2,
 	     is_e8m0 = scales->dtype == CKPT_DTYPE_FLOAT8_E8M0FNU;
 	int64_t rows = 128, cols = 128;
 	int rc;
 
 	g->result = *g->parts[CKPT_PART_ITEMS].suffix ? ".weight" : "";
 	if (!is_fp4 && items->dtype != CKPT_DTYPE_FLOAT8_E4M3FN)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted float8_e4m3fn, as there are scales for it");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "wanted float8_e4m3fn, as there are scales for it");
 	if (is_fp4 && !is_e8m0)
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float8_e8m0fnu for pairs of FP4");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "wanted float8_e8m0fnu for pairs of FP4");
 	if (!is_e8m0 && scales->dtype != CKPT_DTYPE_UINT8 && !ckpt_fill_is_wide(scales->dtype))
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float32, bfloat16 or float8_e8m0fnu");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "wanted float32, bfloat16 or float8_e8m0fnu");
 	g->weight.code = is_fp4 ? CKPT_QUANT_E2M1 : CKPT_QUANT_NUMBER;
 	g->weight.item = items->dtype;
 	g->weight.bits = is_fp4 ? 4 : 8;
@@ -202,21 +212,28 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (is_fp4) {
 		snprintf(g->scheme, sizeof(g->scheme), "FP4 (e2m1), a power of 2 for 32 numbers");
 		if (g->weight.cols % 32)
-			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of 32 numbers");
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+						 "a row is no multiple of 32 numbers");
 		return ckpt_fill_blocks(g, 1, 32, err);
 	}
 	if (json_array_size(block) == 2) {
 		rows = json_integer_value(json_array_get(block, 0));
 		cols = json_integer_value(json_array_get(block, 1));
 		if (rows <= 0 || cols <= 0)
-			return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "weight_block_size is no pair of sizes"), g->quant->config.path, NULL, CKPT_NO_OFFSET);
-	} else if (ckpt_fill_is_single(g, CKPT_PART_SCALES) && (g->weight.rows > 128 || g->weight.cols > 128 || g->quant->config.says)) {
+			return ckpt_error_at(err,
+					     ckpt_fail(err, CKPT_E_FORMAT,
+						       "weight_block_size is no pair of sizes"),
+					     g->quant->config.path, NULL, CKPT_NO_OFFSET);
+	} else if (ckpt_fill_is_single(g, CKPT_PART_SCALES) &&
+		   (g->weight.rows > 128 || g->weight.cols > 128 || g->quant->config.says)) {
 		snprintf(g->scheme, sizeof(g->scheme), "FP8 (e4m3), one scale");
 		return ckpt_fill_single(g, err);
 	}
-	snprintf(g->scheme, sizeof(g->scheme), "FP8 (e4m3), blocks of %" PRId64 " x %" PRId64, rows, cols);
+	snprintf(g->scheme, sizeof(g->scheme), "FP8 (e4m3), blocks of %" PRId64 " x %" PRId64, rows,
+		 cols);
 	if (rows == 1 && g->weight.cols % (uint64_t)cols)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of %" PRId64 " numbers", cols);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "a row is no multiple of %" PRId64 " numbers", cols);
 	return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
 }
 
@@ -244,7 +261,9 @@ static const struct ckpt_quant_suffix modelopt_suffixes[] = {
 int ckpt_fill_no_global(const struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	return g->parts[CKPT_PART_GLOBAL].entry
-		       ? ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "of use only beside a weight of FP4 with scales of float8_e4m3fn")
+		       ? ckpt_quant_misfit(
+				 g, CKPT_PART_GLOBAL, err,
+				 "of use only beside a weight of FP4 with scales of float8_e4m3fn")
 		       : 0;
 }
 
@@ -252,7 +271,8 @@ int ckpt_fill_no_global(const struct ckpt_quant_group *g, struct ckpt_error *err
  * ModelOpt's table, which has no -0: NVFP4QTensor.e2m1_values_on_device. All others take the sign bit of
  * zero as it is.
  */
-static const float modelopt_e2m1[16] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6 };
+static const float modelopt_e2m1[16] = { 0, 0.5,  1,  1.5,  2,	3,  4,	6,
+					 0, -0.5, -1, -1.5, -2, -3, -4, -6 };
 
 int ckpt_fill_nvfp4(struct ckpt_quant_group *g, bool divides, struct ckpt_error *err)
 {
@@ -260,11 +280,14 @@ int ckpt_fill_nvfp4(struct ckpt_quant_group *g, bool divides, struct ckpt_error 
 	int rc;
 
 	if (!g->parts[CKPT_PART_GLOBAL].entry)
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "one more scale, for all of these, is missing");
-	if (ckpt_quant_tensor(g, CKPT_PART_GLOBAL)->dtype != CKPT_DTYPE_FLOAT32 || !ckpt_fill_is_single(g, CKPT_PART_GLOBAL))
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "one more scale, for all of these, is missing");
+	if (ckpt_quant_tensor(g, CKPT_PART_GLOBAL)->dtype != CKPT_DTYPE_FLOAT32 ||
+	    !ckpt_fill_is_single(g, CKPT_PART_GLOBAL))
 		return ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "wanted one number of float32");
 	if (w->cols % 16)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of 16 numbers");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "a row is no multiple of 16 numbers");
 	w->global_divides = divides;
 	snprintf(g->scheme, sizeof(g->scheme), "NVFP4, a scale for 16 numbers");
 	rc = ckpt_quant_bytes(g, CKPT_PART_GLOBAL, &w->global, err);
@@ -292,23 +315,28 @@ static const struct {
 };
 
 /* The configuration says KIND, of all or of this module, if it says anything. */
-static int check_algo(const struct ckpt_quant_group *g, enum modelopt_kind kind, struct ckpt_error *err)
+static int check_algo(const struct ckpt_quant_group *g, enum modelopt_kind kind,
+		      struct ckpt_error *err)
 {
-	const json_t *says = g->quant->config.says, *algo = json_object_get(says, "quant_algo"), *layer;
+	const json_t *says = g->quant->config.says, *algo = json_object_get(says, "quant_algo"),
+		     *layer;
 	const char *text = json_string_value(algo), *key;
 	char shown[80];
 
 	if (!algo)
 		return 0;
 	if (text && !strcmp(text, "MIXED_PRECISION"))
-		json_object_foreach((json_t *)json_object_get(says, "quantized_layers"), key, layer)
-			if (strlen(key) == g->base_len && !memcmp(key, g->base, g->base_len))
-				text = ckpt_quant_config_text(layer, "quant_algo");
+		json_object_foreach((json_t *)json_object_get(says, "quantized_layers"), key,
+				    layer) if (strlen(key) == g->base_len &&
+					       !memcmp(key, g->base, g->base_len)) text =
+			ckpt_quant_config_text(layer, "quant_algo");
 	for (size_t i = 0; text && i < sizeof(modelopt_algos) / sizeof(modelopt_algos[0]); i++)
-		if (!strcmp(modelopt_algos[i].algo, text) && (modelopt_algos[i].kind == MO_ANY || modelopt_algos[i].kind == kind))
+		if (!strcmp(modelopt_algos[i].algo, text) &&
+		    (modelopt_algos[i].kind == MO_ANY || modelopt_algos[i].kind == kind))
 			return 0;
 	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %s",
-				 text ? ckpt_escape(shown, sizeof(shown), text, strlen(text)) : "no algorithm");
+				 text ? ckpt_escape(shown, sizeof(shown), text, strlen(text))
+				      : "no algorithm");
 }
 
 static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
@@ -317,11 +345,16 @@ static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	enum ckpt_dtype to = g->quant->to;
 	bool is_fp4 = items->dtype == CKPT_DTYPE_UINT8, is_mx = scales->dtype == CKPT_DTYPE_UINT8;
-	enum modelopt_kind kind = is_mx ? is_fp4 ? MO_MXFP4 : MO_MXFP8 : is_fp4 ? MO_NVFP4 : items->dtype == CKPT_DTYPE_INT8 ? MO_INT8 : MO_FP8;
+	enum modelopt_kind kind = is_mx				    ? is_fp4 ? MO_MXFP4 : MO_MXFP8
+				  : is_fp4			    ? MO_NVFP4
+				  : items->dtype == CKPT_DTYPE_INT8 ? MO_INT8
+								    : MO_FP8;
 	int rc;
 
 	if (!is_fp4 && items->dtype != CKPT_DTYPE_FLOAT8_E4M3FN && items->dtype != CKPT_DTYPE_INT8)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted float8_e4m3fn, int8 or uint8 (pairs of FP4), as there are scales for it");
+		return ckpt_quant_misfit(
+			g, CKPT_PART_ITEMS, err,
+			"wanted float8_e4m3fn, int8 or uint8 (pairs of FP4), as there are scales for it");
 	g->weight.code = is_fp4 ? CKPT_QUANT_E2M1 : CKPT_QUANT_NUMBER;
 	g->weight.item = items->dtype;
 	g->weight.bits = is_fp4 ? 4 : 8;
@@ -335,7 +368,9 @@ static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	if (is_fp4 && scales->dtype == CKPT_DTYPE_FLOAT8_E4M3FN) {
 		g->weight.code = CKPT_QUANT_TABLE;
-		g->weight.table = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = modelopt_e2m1, .len = sizeof(modelopt_e2m1) };
+		g->weight.table = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY,
+							.memory = modelopt_e2m1,
+							.len = sizeof(modelopt_e2m1) };
 		return ckpt_fill_nvfp4(g, false, err);
 	}
 	rc = ckpt_fill_no_global(g, err);
@@ -343,22 +378,30 @@ static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return rc;
 	if (is_mx) {
 		if (items->dtype == CKPT_DTYPE_INT8)
-			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "scales of uint8 are for FP8 and FP4");
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+						 "scales of uint8 are for FP8 and FP4");
 		if (g->weight.cols % 32)
-			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of 32 numbers");
-		snprintf(g->scheme, sizeof(g->scheme), "%s, a power of 2 for 32 numbers", is_fp4 ? "MXFP4" : "MXFP8");
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+						 "a row is no multiple of 32 numbers");
+		snprintf(g->scheme, sizeof(g->scheme), "%s, a power of 2 for 32 numbers",
+			 is_fp4 ? "MXFP4" : "MXFP8");
 		return ckpt_fill_blocks(g, 1, 32, err);
 	}
 	if (is_fp4 || !ckpt_fill_is_wide(scales->dtype))
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "a dtype that is none for scales of %s", ckpt_dtype_name(items->dtype));
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "a dtype that is none for scales of %s",
+					 ckpt_dtype_name(items->dtype));
 	ckpt_fill_arithmetic(g, to, to, to);
-	snprintf(g->scheme, sizeof(g->scheme), "%s, one scale%s", items->dtype == CKPT_DTYPE_INT8 ? "INT8" : "FP8 (e4m3)",
+	snprintf(g->scheme, sizeof(g->scheme), "%s, one scale%s",
+		 items->dtype == CKPT_DTYPE_INT8 ? "INT8" : "FP8 (e4m3)",
 		 ckpt_fill_is_single(g, CKPT_PART_SCALES) ? "" : " for each row");
 	if (ckpt_fill_is_single(g, CKPT_PART_SCALES))
 		return ckpt_fill_single(g, err);
 	if (ckpt_fill_is_by_row(g))
 		return ckpt_fill_by_row(g, err);
-	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted one number, or one for each of %" PRIu64 " rows", g->weight.rows);
+	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+				 "wanted one number, or one for each of %" PRIu64 " rows",
+				 g->weight.rows);
 }
 
 /* ---- mxfp4: gpt-oss ---- */
@@ -386,10 +429,12 @@ static int fill_mxfp4(struct ckpt_quant_group *g, struct ckpt_error *err)
 
 	g->result = "";
 	if (items->dtype != CKPT_DTYPE_UINT8 || n < 3 || items->shape[n - 1] != 16)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted uint8 [..., rows, blocks, 16]");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "wanted uint8 [..., rows, blocks, 16]");
 	if (scales->dtype != CKPT_DTYPE_UINT8 || scales->ndim != n - 1 ||
 	    memcmp(scales->shape, items->shape, (n - 1) * sizeof(*scales->shape)) != 0)
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted uint8, one for each block of 16 bytes");
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "wanted uint8, one for each block of 16 bytes");
 	memcpy(g->shape, items->shape, n * sizeof(*g->shape));
 	g->ndim = n - 1;
 	if (__builtin_mul_overflow(items->shape[n - 2], (uint64_t)32, &g->shape[n - 2]) ||
@@ -412,7 +457,8 @@ static int fill_mxfp4(struct ckpt_quant_group *g, struct ckpt_error *err)
 	/* torch.ldexp() of 2.14 is exact: 0.5 times the largest scale, 2**128, is a number */
 	w->exact_power = true;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
-	snprintf(g->scheme, sizeof(g->scheme), "MXFP4, a power of 2 for 32 numbers%s", transposed ? ", transposed" : "");
+	snprintf(g->scheme, sizeof(g->scheme), "MXFP4, a power of 2 for 32 numbers%s",
+		 transposed ? ", transposed" : "");
 	rc = ckpt_quant_bytes(g, CKPT_PART_ITEMS, &w->items, err);
 	return rc < 0 ? rc : ckpt_quant_bytes(g, CKPT_PART_SCALES, &w->scales, err);
 }

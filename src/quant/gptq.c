@@ -16,11 +16,14 @@
 #include <string.h>
 #include <strings.h>
 
-static int check_words(const struct ckpt_quant_group *g, enum ckpt_part_role role, struct ckpt_error *err)
+static int check_words(const struct ckpt_quant_group *g, enum ckpt_part_role role,
+		       struct ckpt_error *err)
 {
 	const struct ckpt_tensor *t = ckpt_quant_tensor(g, role);
 
-	return t->dtype == CKPT_DTYPE_INT32 && t->ndim == 2 ? 0 : ckpt_quant_misfit(g, role, err, "wanted int32 words, two dimensions");
+	return t->dtype == CKPT_DTYPE_INT32 && t->ndim == 2
+		       ? 0
+		       : ckpt_quant_misfit(g, role, err, "wanted int32 words, two dimensions");
 }
 
 static int check_common(const struct ckpt_quant_group *g, struct ckpt_error *err)
@@ -33,7 +36,8 @@ static int check_common(const struct ckpt_quant_group *g, struct ckpt_error *err
 	if (rc == 0)
 		rc = check_words(g, CKPT_PART_ZEROS, err);
 	if (rc == 0 && (scales->ndim != 2 || !ckpt_fill_is_wide(scales->dtype)))
-		rc = ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted float16, bfloat16 or float32, two dimensions");
+		rc = ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+				       "wanted float16, bfloat16 or float32, two dimensions");
 	return rc;
 }
 
@@ -41,7 +45,8 @@ static int check_common(const struct ckpt_quant_group *g, struct ckpt_error *err
  * ROWS inputs, COLS outputs: the plain weight is [COLS, ROWS]. GROUP: inputs for one scale; the scales have
  * a row for each.
  */
-static int fill_shape(struct ckpt_quant_group *g, uint64_t rows, uint64_t cols, int64_t group, struct ckpt_error *err)
+static int fill_shape(struct ckpt_quant_group *g, uint64_t rows, uint64_t cols, int64_t group,
+		      struct ckpt_error *err)
 {
 	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	struct ckpt_quant_weight *w = &g->weight;
@@ -52,7 +57,10 @@ static int fill_shape(struct ckpt_quant_group *g, uint64_t rows, uint64_t cols, 
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "empty");
 	groups = rows / size + (rows % size != 0);
 	if (scales->shape[0] != groups || scales->shape[1] != cols)
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted [%" PRIu64 ", %" PRIu64 "]: groups of %" PRIu64 " of %" PRIu64 " inputs", groups, cols, size, rows);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "wanted [%" PRIu64 ", %" PRIu64 "]: groups of %" PRIu64
+					 " of %" PRIu64 " inputs",
+					 groups, cols, size, rows);
 	g->ndim = 2;
 	g->shape[0] = cols;
 	g->shape[1] = rows;
@@ -76,7 +84,8 @@ static int fill_shape(struct ckpt_quant_group *g, uint64_t rows, uint64_t cols, 
 }
 
 /* Inputs for one scale: as the configuration says (-1: all); else the scales' rows tell. */
-static int find_group_size(const struct ckpt_quant_group *g, const char *key, const char *old_key, uint64_t rows, int64_t *out, struct ckpt_error *err)
+static int find_group_size(const struct ckpt_quant_group *g, const char *key, const char *old_key,
+			   uint64_t rows, int64_t *out, struct ckpt_error *err)
 {
 	const json_t *says = g->quant->config.says;
 	uint64_t groups = ckpt_quant_tensor(g, CKPT_PART_SCALES)->shape[0];
@@ -85,16 +94,19 @@ static int find_group_size(const struct ckpt_quant_group *g, const char *key, co
 	if (*out == -1 || *out > 0)
 		return 0;
 	if (says && json_object_get(says, key))
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "the configuration says groups of %" PRId64, *out);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "the configuration says groups of %" PRId64, *out);
 	if (!groups || rows % groups)
-		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "%" PRIu64 " inputs are no multiple of that", rows);
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "%" PRIu64 " inputs are no multiple of that", rows);
 	*out = (int64_t)(rows / groups);
 	return 0;
 }
 
 static const char *find_bits(const struct ckpt_quant_group *g, uint32_t *bits)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros = ckpt_quant_tensor(g, CKPT_PART_ZEROS);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS),
+				 *zeros = ckpt_quant_tensor(g, CKPT_PART_ZEROS);
 	bool is_said = json_object_get(g->quant->config.says, "bits");
 	int64_t says = ckpt_quant_config_int(g->quant->config.says, "bits", 0);
 	/* zero points of 32 outputs take BITS words */
@@ -105,12 +117,15 @@ static const char *find_bits(const struct ckpt_quant_group *g, uint32_t *bits)
 	*bits = says > 0 && says <= 8 ? (uint32_t)says : by_shape <= 8 ? (uint32_t)by_shape : 0;
 	if (is_said && (says < 1 || says > 8 || (by_shape && (uint64_t)says != by_shape)))
 		return "the configuration says another number of bits";
-	return *bits == 2 || *bits == 3 || *bits == 4 || *bits == 8 ? NULL : "of a number of bits that GPTQ does not have (2, 3, 4, 8)";
+	return *bits == 2 || *bits == 3 || *bits == 4 || *bits == 8
+		       ? NULL
+		       : "of a number of bits that GPTQ does not have (2, 3, 4, 8)";
 }
 
 int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros, *groups = ckpt_quant_tensor(g, CKPT_PART_GROUPS),
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros,
+				 *groups = ckpt_quant_tensor(g, CKPT_PART_GROUPS),
 				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	struct ckpt_quant_weight *w = &g->weight;
 	const char *why;
@@ -126,10 +141,15 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "%s", why);
 	cols = items->shape[1];
 	if (items->shape[0] > UINT64_MAX / 64 || (items->shape[0] * 32) % w->bits)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "its rows are no whole numbers of %u bits", w->bits);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "its rows are no whole numbers of %u bits", w->bits);
 	inputs = items->shape[0] * 32 / w->bits;
-	if (cols > UINT64_MAX / 64 || zeros->shape[0] != scales->shape[0] || zeros->shape[1] != cols / 32 * w->bits + (cols % 32 * w->bits + 31) / 32)
-		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted a row for each of the scales, with %" PRIu64 " numbers of %u bits", cols, w->bits);
+	if (cols > UINT64_MAX / 64 || zeros->shape[0] != scales->shape[0] ||
+	    zeros->shape[1] != cols / 32 * w->bits + (cols % 32 * w->bits + 31) / 32)
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err,
+					 "wanted a row for each of the scales, with %" PRIu64
+					 " numbers of %u bits",
+					 cols, w->bits);
 	rc = find_group_size(g, "group_size", "group_size", inputs, &size, err);
 	if (rc == 0)
 		rc = fill_shape(g, inputs, cols, size, err);
@@ -140,38 +160,53 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	w->dense = true;
 	w->zero_add = !strcmp(g->quant->format->name, "gptq");
 	w->zero_wraps = w->bits != 3;
-	snprintf(g->scheme, sizeof(g->scheme), "GPTQ, %u bits, groups of %" PRIu64 "%s", w->bits, w->block_rows, groups ? ", in an order of their own" : "");
+	snprintf(g->scheme, sizeof(g->scheme), "GPTQ, %u bits, groups of %" PRIu64 "%s", w->bits,
+		 w->block_rows, groups ? ", in an order of their own" : "");
 	if (!groups && ckpt_quant_config_true(g->quant->config.says, "desc_act", false))
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says desc_act, and its g_idx is missing");
+		return ckpt_quant_misfit(
+			g, CKPT_PART_ITEMS, err,
+			"the configuration says desc_act, and its g_idx is missing");
 	if (!groups)
 		return 0;
 	if (groups->dtype != CKPT_DTYPE_INT32 || groups->ndim != 1 || groups->shape[0] != inputs)
-		return ckpt_quant_misfit(g, CKPT_PART_GROUPS, err, "wanted int32 [%" PRIu64 "]", inputs);
+		return ckpt_quant_misfit(g, CKPT_PART_GROUPS, err, "wanted int32 [%" PRIu64 "]",
+					 inputs);
 	return ckpt_quant_bytes(g, CKPT_PART_GROUPS, &w->group_of_row, err);
 }
 
 int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros, *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros,
+				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	const json_t *says = g->quant->config.says;
 	const char *version = ckpt_quant_config_text(says, "version");
 	struct ckpt_quant_weight *w = &g->weight;
-	int64_t size, bits = ckpt_quant_config_int(says, "bits", ckpt_quant_config_int(says, "w_bit", 4));
+	int64_t size,
+		bits = ckpt_quant_config_int(says, "bits", ckpt_quant_config_int(says, "w_bit", 4));
 	int rc = check_common(g, err);
 
 	if (rc < 0)
 		return rc;
 	if (version && strcasecmp(version, "gemm") != 0)
-		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_UNSUPPORTED, "AWQ's layout is '%.40s', and only 'gemm' is known", version), g->quant->config.path, NULL, CKPT_NO_OFFSET);
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_UNSUPPORTED,
+					       "AWQ's layout is '%.40s', and only 'gemm' is known",
+					       version),
+				     g->quant->config.path, NULL, CKPT_NO_OFFSET);
 	zeros = ckpt_quant_tensor(g, CKPT_PART_ZEROS);
 	if (bits != 4 || items->shape[1] > UINT64_MAX / 8)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %" PRId64 " bits, and AWQ has 4", bits);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "the configuration says %" PRId64 " bits, and AWQ has 4",
+					 bits);
 	if (zeros->shape[0] != scales->shape[0] || zeros->shape[1] != items->shape[1])
-		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted [%" PRIu64 ", %" PRIu64 "]", scales->shape[0], items->shape[1]);
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err,
+					 "wanted [%" PRIu64 ", %" PRIu64 "]", scales->shape[0],
+					 items->shape[1]);
 	w->bits = 4;
 	rc = find_group_size(g, "group_size", "q_group_size", items->shape[0], &size, err);
 	if (rc == 0 && size > 0 && items->shape[0] % (uint64_t)size)
-		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "its rows are no whole groups of %" PRId64, size);
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+				       "its rows are no whole groups of %" PRId64, size);
 	if (rc == 0)
 		rc = fill_shape(g, items->shape[0], items->shape[1] * 8, size, err);
 	w->packed = w->zero_packed = CKPT_QUANT_AWQ;

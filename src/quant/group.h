@@ -17,13 +17,13 @@ enum ckpt_part_role {
 	CKPT_PART_GLOBAL, /* one scale for all scales */
 	CKPT_PART_GROUPS, /* which group each column is of */
 	CKPT_PART_SHAPE,  /* int64[2] */
-	CKPT_PART_MAP,	   /* a table of numbers */
+	CKPT_PART_MAP,	  /* a table of numbers */
 	CKPT_PART_NESTED_SCALES,
 	CKPT_PART_NESTED_MAP,
 	CKPT_PART_STATE, /* JSON, or a number that says the layout */
 	CKPT_PART_ROLES,
 	CKPT_PART_ACTIVATIONS, /* for activations: of no use without quantized weights */
-	CKPT_PART_REFUSED,	/* changes what the weight means, in a way that ckpt cannot carry out */
+	CKPT_PART_REFUSED, /* changes what the weight means, in a way that ckpt cannot carry out */
 };
 
 struct ckpt_quant_group;
@@ -38,7 +38,7 @@ struct ckpt_quant_suffix {
 };
 
 struct ckpt_quant_format {
-	const char *name; /* as in <ckpt/quant.h> */
+	const char *name;			  /* as in <ckpt/quant.h> */
 	const struct ckpt_quant_suffix *suffixes; /* the last one is all zero */
 	/* scales without items beside them are another thing of the same name, unless they are float8_e8m0fnu */
 	bool is_loose;
@@ -96,8 +96,9 @@ struct ckpt_quant {
 	struct ckpt_quant_group **groups; /* malloc, in the order of their first part */
 	uint32_t group_count, group_cap;
 	const char **dropped; /* malloc */
-	struct ckpt_strmap metadata; /* of all files: address of a struct ckpt_quant_pair, for the formats that have it */
-	const char **stale;	     /* arena: keys of metadata that tell the classes of tensors, sorted */
+	struct ckpt_strmap
+		metadata; /* of all files: address of a struct ckpt_quant_pair, for the formats that have it */
+	const char **stale; /* arena: keys of metadata that tell the classes of tensors, sorted */
 	uint32_t stale_count;
 	uint32_t dropped_count, dropped_cap;
 };
@@ -119,8 +120,8 @@ int ckpt_quant_misfit(const struct ckpt_quant_group *g, enum ckpt_part_role role
 	__attribute__((format(printf, 4, 5)));
 
 /* The bytes of the tensor of ROLE, one number behind the other; an empty recipe if there is none. */
-int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_part_role role,
-		     struct ckpt_recipe *out, struct ckpt_error *err);
+int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_part_role role, struct ckpt_recipe *out,
+		     struct ckpt_error *err);
 
 /*
  * The bytes of ROLE, read and compared with their checksum; at most MOST. *OUT is in the arena and ends

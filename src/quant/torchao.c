@@ -35,7 +35,9 @@ static int add_pair(void *ctx, const char *key, size_t key_len, const char *valu
 	if (!pair)
 		return CKPT_E_NOMEM;
 	*pair = (struct pair){ value, value_len };
-	return ckpt_strmap_insert(&q->metadata, key, key_len, (uintptr_t)pair, &there) ? 0 : CKPT_E_NOMEM;
+	return ckpt_strmap_insert(&q->metadata, key, key_len, (uintptr_t)pair, &there)
+		       ? 0
+		       : CKPT_E_NOMEM;
 }
 
 static int read_metadata(struct ckpt_quant *q, struct ckpt_error *err)
@@ -78,7 +80,8 @@ static bool has_group(const struct ckpt_strmap *names, const struct ckpt_strmap_
 	return ckpt_strmap_find(names, e->key, e->len) != NULL;
 }
 
-static int check_pair(struct ckpt_quant *q, const struct ckpt_strmap *names, const struct ckpt_strmap_entry *e, struct ckpt_error *err)
+static int check_pair(struct ckpt_quant *q, const struct ckpt_strmap *names,
+		      const struct ckpt_strmap_entry *e, struct ckpt_error *err)
 {
 	json_t *says = parse(e);
 	const char *type = ckpt_quant_config_text(says, "_type");
@@ -91,8 +94,10 @@ static int check_pair(struct ckpt_quant *q, const struct ckpt_strmap *names, con
 	if (!q->stale[q->stale_count++])
 		rc = ckpt_arena_fail(q->arena, err);
 	else if (type && strcmp(type, "Tensor") != 0 && !has_group(names, e))
-		rc = ckpt_fail(err, CKPT_E_FORMAT, "'%s' is a %s by the metadata, and its parts are missing",
-			       ckpt_escape(shown, sizeof(shown), e->key, e->len), ckpt_escape(class, sizeof(class), type, strlen(type)));
+		rc = ckpt_fail(err, CKPT_E_FORMAT,
+			       "'%s' is a %s by the metadata, and its parts are missing",
+			       ckpt_escape(shown, sizeof(shown), e->key, e->len),
+			       ckpt_escape(class, sizeof(class), type, strlen(type)));
 	json_decref(says);
 	return rc;
 }
@@ -104,11 +109,13 @@ int ckpt_check_torchao(struct ckpt_quant *q, struct ckpt_error *err)
 	bool there;
 
 	q->stale_count = 0;
-	q->stale = rc == 0 ? ckpt_arena_calloc(q->arena, q->metadata.count + 1, sizeof(*q->stale)) : NULL;
+	q->stale = rc == 0 ? ckpt_arena_calloc(q->arena, q->metadata.count + 1, sizeof(*q->stale))
+			   : NULL;
 	if (rc == 0 && !q->stale)
 		rc = ckpt_arena_fail(q->arena, err);
 	for (uint32_t i = 0; rc == 0 && i < q->group_count; i++)
-		if (!ckpt_strmap_insert(&names, q->groups[i]->key, strlen(q->groups[i]->key), i, &there))
+		if (!ckpt_strmap_insert(&names, q->groups[i]->key, strlen(q->groups[i]->key), i,
+					&there))
 			rc = ckpt_fail_nomem(err);
 	for (size_t i = 0; rc == 0 && i < q->metadata.count; i++)
 		rc = check_pair(q, &names, &q->metadata.entries[i], err);
@@ -137,29 +144,36 @@ static enum ckpt_dtype promoted(enum ckpt_dtype a, enum ckpt_dtype b)
 static int fill_blocks(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
 	const json_t *size = json_object_get(data, "block_size");
-	int64_t rows = json_integer_value(json_array_get(size, 0)), cols = json_integer_value(json_array_get(size, 1));
+	int64_t rows = json_integer_value(json_array_get(size, 0)),
+		cols = json_integer_value(json_array_get(size, 1));
 
 	if (json_array_size(size) != 2 || rows <= 0 || cols <= 0 || g->ndim != 2)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "block_size in the metadata is no pair of sizes");
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "block_size in the metadata is no pair of sizes");
 	if (g->weight.rows % (uint64_t)rows || g->weight.cols % (uint64_t)cols)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "no whole blocks of %" PRId64 " x %" PRId64, rows, cols);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "no whole blocks of %" PRId64 " x %" PRId64, rows, cols);
 	return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
 }
 
 static int fill_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS), *s = ckpt_quant_tensor(g, CKPT_PART_SCALES);
+	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS),
+				 *s = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 
 	if (!z)
 		return 0;
-	if (z->dtype != CKPT_DTYPE_INT8 || z->ndim != s->ndim || memcmp(z->shape, s->shape, z->ndim * sizeof(*z->shape)) != 0)
-		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted int8, in the shape of the scales");
+	if (z->dtype != CKPT_DTYPE_INT8 || z->ndim != s->ndim ||
+	    memcmp(z->shape, s->shape, z->ndim * sizeof(*z->shape)) != 0)
+		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err,
+					 "wanted int8, in the shape of the scales");
 	g->weight.zero = CKPT_QUANT_ZERO_NUMBER;
 	g->weight.zero_dtype = z->dtype;
 	return ckpt_quant_bytes(g, CKPT_PART_ZEROS, &g->weight.zeros, err);
 }
 
-static int want(const struct ckpt_quant_group *g, enum ckpt_part_role role, bool is_right, const char *wanted, struct ckpt_error *err)
+static int want(const struct ckpt_quant_group *g, enum ckpt_part_role role, bool is_right,
+		const char *wanted, struct ckpt_error *err)
 {
 	return is_right ? 0 : ckpt_quant_misfit(g, role, err, "wanted %s", wanted);
 }
@@ -167,10 +181,12 @@ static int want(const struct ckpt_quant_group *g, enum ckpt_part_role role, bool
 static int fill_float8(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
 	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
-	int rc = want(g, CKPT_PART_ITEMS, g->weight.item == CKPT_DTYPE_FLOAT8_E4M3FN, "float8_e4m3fn", err);
+	int rc = want(g, CKPT_PART_ITEMS, g->weight.item == CKPT_DTYPE_FLOAT8_E4M3FN,
+		      "float8_e4m3fn", err);
 
 	if (rc == 0)
-		rc = want(g, CKPT_PART_SCALES, ckpt_fill_is_wide(scale), "float32 or bfloat16", err);
+		rc = want(g, CKPT_PART_SCALES, ckpt_fill_is_wide(scale), "float32 or bfloat16",
+			  err);
 	if (rc == 0 && g->parts[CKPT_PART_ZEROS].entry)
 		rc = ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "Float8Tensor has none");
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
@@ -180,23 +196,29 @@ static int fill_float8(struct ckpt_quant_group *g, const json_t *data, struct ck
 	return rc < 0 ? rc : fill_blocks(g, data, err);
 }
 
-static int fill_int8(struct ckpt_quant_group *g, const json_t *data, bool own, struct ckpt_error *err)
+static int fill_int8(struct ckpt_quant_group *g, const json_t *data, bool own,
+		     struct ckpt_error *err)
 {
-	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype, in = own ? dtype_of(data, "dtype") : g->quant->to;
+	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype,
+			in = own ? dtype_of(data, "dtype") : g->quant->to;
 	int rc = want(g, CKPT_PART_ITEMS, g->weight.item == CKPT_DTYPE_INT8, "int8", err);
 
 	if (rc == 0)
-		rc = want(g, CKPT_PART_SCALES, ckpt_fill_is_wide(scale), "float32, float16 or bfloat16", err);
-	if (rc == 0 && own && !ckpt_quant_config_text(json_object_get(data, "target_dtype"), "_data"))
+		rc = want(g, CKPT_PART_SCALES, ckpt_fill_is_wide(scale),
+			  "float32, float16 or bfloat16", err);
+	if (rc == 0 && own &&
+	    !ckpt_quant_config_text(json_object_get(data, "target_dtype"), "_data"))
 		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata say no target_dtype");
 	if (rc == 0 && (!ckpt_fill_is_wide(in) || (own && promoted(in, scale) != in)))
-		rc = ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "the metadata say another dtype of the weight");
+		rc = ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+				       "the metadata say another dtype of the weight");
 	ckpt_fill_arithmetic(g, scale, in, promoted(in, scale));
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 1, err);
 	if (rc == 0)
 		rc = fill_blocks(g, data, err);
-	snprintf(g->scheme, sizeof(g->scheme), own ? "integers in int8 of torchao" : "INT8 of torchao");
+	snprintf(g->scheme, sizeof(g->scheme),
+		 own ? "integers in int8 of torchao" : "INT8 of torchao");
 	return rc < 0 ? rc : fill_zeros(g, err);
 }
 
@@ -205,37 +227,55 @@ static int fill_mx(struct ckpt_quant_group *g, const json_t *data, struct ckpt_e
 	enum ckpt_dtype elem = dtype_of(data, "elem_dtype");
 	bool is_fp4 = elem == CKPT_DTYPE_FLOAT4_E2M1FN_X2;
 	int64_t block = ckpt_quant_config_int(data, "block_size", 0);
-	int rc = want(g, CKPT_PART_ITEMS, is_fp4 ? g->weight.item == CKPT_DTYPE_UINT8 : g->weight.item == elem && (elem == CKPT_DTYPE_FLOAT8_E4M3FN || elem == CKPT_DTYPE_FLOAT8_E5M2),
-		      "the elem_dtype of the metadata, float8_e4m3fn, float8_e5m2 or pairs of FP4 in uint8", err);
+	int rc = want(
+		g, CKPT_PART_ITEMS,
+		is_fp4 ? g->weight.item == CKPT_DTYPE_UINT8
+		       : g->weight.item == elem && (elem == CKPT_DTYPE_FLOAT8_E4M3FN ||
+						    elem == CKPT_DTYPE_FLOAT8_E5M2),
+		"the elem_dtype of the metadata, float8_e4m3fn, float8_e5m2 or pairs of FP4 in uint8",
+		err);
 
 	if (rc == 0)
-		rc = want(g, CKPT_PART_SCALES, ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype == CKPT_DTYPE_FLOAT8_E8M0FNU, "float8_e8m0fnu", err);
+		rc = want(g, CKPT_PART_SCALES,
+			  ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype ==
+				  CKPT_DTYPE_FLOAT8_E8M0FNU,
+			  "float8_e8m0fnu", err);
 	if (rc == 0)
 		rc = ckpt_fill_items(g, is_fp4 ? 2 : 1, err);
 	if (rc == 0 && (block <= 0 || g->weight.cols % (uint64_t)block))
-		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "a row is no multiple of %" PRId64 " numbers", block);
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+				       "a row is no multiple of %" PRId64 " numbers", block);
 	g->weight.code = is_fp4 ? CKPT_QUANT_E2M1 : CKPT_QUANT_NUMBER;
 	g->weight.bits = is_fp4 ? 4 : 8;
 	ckpt_fill_arithmetic(g, g->quant->to, g->quant->to, g->quant->to);
-	snprintf(g->scheme, sizeof(g->scheme), "%s of torchao, a power of 2 for %" PRId64 " numbers", is_fp4 ? "MXFP4" : "MXFP8", block);
+	snprintf(g->scheme, sizeof(g->scheme),
+		 "%s of torchao, a power of 2 for %" PRId64 " numbers", is_fp4 ? "MXFP4" : "MXFP8",
+		 block);
 	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, (uint64_t)block, err);
 }
 
 static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *global = ckpt_quant_tensor(g, CKPT_PART_GLOBAL);
-	int rc = want(g, CKPT_PART_ITEMS, g->weight.item == CKPT_DTYPE_UINT8, "pairs of FP4 in uint8", err);
+	int rc = want(g, CKPT_PART_ITEMS, g->weight.item == CKPT_DTYPE_UINT8,
+		      "pairs of FP4 in uint8", err);
 
 	if (rc == 0)
-		rc = want(g, CKPT_PART_SCALES, ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype == CKPT_DTYPE_FLOAT8_E4M3FN, "float8_e4m3fn", err);
+		rc = want(g, CKPT_PART_SCALES,
+			  ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype == CKPT_DTYPE_FLOAT8_E4M3FN,
+			  "float8_e4m3fn", err);
 	if (rc == 0 && global)
-		rc = want(g, CKPT_PART_GLOBAL, global->dtype == CKPT_DTYPE_FLOAT32, "one number of float32", err);
+		rc = want(g, CKPT_PART_GLOBAL, global->dtype == CKPT_DTYPE_FLOAT32,
+			  "one number of float32", err);
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 2, err);
 	if (rc == 0 && global)
-		rc = want(g, CKPT_PART_GLOBAL, ckpt_fill_is_single(g, CKPT_PART_GLOBAL), "one number of float32", err);
+		rc = want(g, CKPT_PART_GLOBAL, ckpt_fill_is_single(g, CKPT_PART_GLOBAL),
+			  "one number of float32", err);
 	if (rc == 0 && (ckpt_quant_config_int(data, "block_size", 0) != 16 || g->weight.cols % 16))
-		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted blocks of 16, as NVFP4 has them, in the metadata and in each row");
+		rc = ckpt_quant_misfit(
+			g, CKPT_PART_ITEMS, err,
+			"wanted blocks of 16, as NVFP4 has them, in the metadata and in each row");
 	g->weight.code = CKPT_QUANT_E2M1;
 	g->weight.bits = 4;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
@@ -251,7 +291,10 @@ static int check_parts(const struct ckpt_quant_group *g, const json_t *says, str
 	static const struct {
 		const char *name;
 		enum ckpt_part_role role;
-	} parts[] = { { "qdata", CKPT_PART_ITEMS }, { "scale", CKPT_PART_SCALES }, { "zero_point", CKPT_PART_ZEROS }, { "per_tensor_scale", CKPT_PART_GLOBAL } };
+	} parts[] = { { "qdata", CKPT_PART_ITEMS },
+		      { "scale", CKPT_PART_SCALES },
+		      { "zero_point", CKPT_PART_ZEROS },
+		      { "per_tensor_scale", CKPT_PART_GLOBAL } };
 	const json_t *names = json_object_get(says, "_tensor_data_names"), *name;
 	size_t i, listed = 0, there = 0;
 	char shown[80];
@@ -265,12 +308,17 @@ static int check_parts(const struct ckpt_quant_group *g, const json_t *says, str
 			if (!strcmp(text, parts[k].name) && g->parts[parts[k].role].entry)
 				is_there = ++listed;
 		if (!is_there)
-			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata list a part '%s', which is missing", text ? ckpt_escape(shown, sizeof(shown), text, strlen(text)) : "?");
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+						 "the metadata list a part '%s', which is missing",
+						 text ? ckpt_escape(shown, sizeof(shown), text,
+								    strlen(text))
+						      : "?");
 	}
 	for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
 		there += g->parts[parts[k].role].entry != NULL;
 	if (listed != there)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata list %zu of its %zu parts", listed, there);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "the metadata list %zu of its %zu parts", listed, there);
 	return 0;
 }
 
@@ -284,10 +332,14 @@ static int fill_class(struct ckpt_quant_group *g, const json_t *says, struct ckp
 	g->weight.item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
 	g->weight.bits = 8;
 	if (ckpt_quant_config_true(data, "is_swizzled_scales", false))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.200s' has its scales in the order of cuBLAS (is_swizzled_scales)", g->parts[CKPT_PART_SCALES].entry->t->name);
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"'%.200s' has its scales in the order of cuBLAS (is_swizzled_scales)",
+			g->parts[CKPT_PART_SCALES].entry->t->name);
 	if (strcmp(type, "NVFP4Tensor") != 0 && g->parts[CKPT_PART_GLOBAL].entry)
 		return ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "only NVFP4Tensor has one");
-	if ((!strcmp(type, "NVFP4Tensor") || !strcmp(type, "MXTensor")) && g->parts[CKPT_PART_ZEROS].entry)
+	if ((!strcmp(type, "NVFP4Tensor") || !strcmp(type, "MXTensor")) &&
+	    g->parts[CKPT_PART_ZEROS].entry)
 		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "only integers have some");
 	if (!strcmp(type, "Float8Tensor"))
 		return fill_float8(g, data, err);
@@ -299,7 +351,9 @@ static int fill_class(struct ckpt_quant_group *g, const json_t *says, struct ckp
 		return fill_mx(g, data, err);
 	if (!strcmp(type, "NVFP4Tensor"))
 		return fill_nvfp4(g, data, err);
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.200s' is a %s of torchao, which ckpt does not know", g->parts[CKPT_PART_ITEMS].entry->t->name,
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			 "'%.200s' is a %s of torchao, which ckpt does not know",
+			 g->parts[CKPT_PART_ITEMS].entry->t->name,
 			 ckpt_escape(shown, sizeof(shown), type, strlen(type)));
 }
 
@@ -322,7 +376,9 @@ int ckpt_fill_torchao(struct ckpt_quant_group *g, struct ckpt_error *err)
 		says = parse(&(struct ckpt_strmap_entry){ .value = *at });
 	ckpt_buf_clear(&key);
 	if (!says)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata of the file do not say of which class of torchao");
+		return ckpt_quant_misfit(
+			g, CKPT_PART_ITEMS, err,
+			"the metadata of the file do not say of which class of torchao");
 	rc = check_parts(g, says, err);
 	if (rc == 0)
 		rc = fill_class(g, says, err);
