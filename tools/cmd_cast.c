@@ -4,13 +4,14 @@
  * to plain ones. Both are steps of `ckpt edit` and `ckpt convert` as well.
  */
 #include "edit.h"
+#include "with_config.h"
 #include "words.h"
 
 #include <string.h>
 
 static struct edit_settings s;
 static struct str_list only, except;
-static bool to_integer, all, dequantize;
+static bool to_integer, all, dequantize, with_config;
 static uint64_t left; /* tensors that the last step would have cast with --all */
 
 struct str_list cast_only;
@@ -27,6 +28,8 @@ static const struct opt opts[] = {
 	OPT_FLAG("dequantize", 0, &dequantize,
 		 "write plain weights in the place of quantized ones (bf16, f16, f32)"),
 	QUANT_AS_OPT,
+	OPT_FLAG("with-config", 0, &with_config,
+		 "with --dequantize, put config.json and the tokenizer beside OUT"),
 	OPT_FLAG("if-present", 0, &s.if_present,
 		 "succeed if there is nothing to cast: write OUT unchanged"),
 	EDIT_OPTS(s),
@@ -143,6 +146,24 @@ const struct edit_kind kind_cast_all = {
 	.hint_failed = hint_integer,
 };
 
+static int run_with_config(const struct edit_step *step, char **paths, int count)
+{
+	int code = EXIT_FINE;
+
+	if (with_config && (!dequantize || s.in_place || count < 2 || !strcmp(paths[0], "-") ||
+			    !strcmp(paths[1], "-")))
+		return wrong_usage(
+			&cmd_cast,
+			"cast: --with-config is for --dequantize IN OUT, of a folder or file each");
+	if (with_config)
+		code = check_config(paths[0], paths[1], s.force);
+	if (code == EXIT_FINE)
+		code = run_edit(&cmd_cast, &s, step, 1, paths, count);
+	if (code == EXIT_FINE && with_config && !s.dry_run)
+		code = copy_config(paths[0], paths[1]);
+	return code;
+}
+
 static int run_cast(int argc, char **argv)
 {
 	int first = parse_options(&cmd_cast, argc, argv);
@@ -167,5 +188,5 @@ static int run_cast(int argc, char **argv)
 	options.except = except.items;
 	options.except_count = except.count;
 	options.flags = (to_integer ? CKPT_CAST_TO_INTEGER : 0u) | (all ? CKPT_CAST_ALL : 0u);
-	return run_edit(&cmd_cast, &s, &step, 1, &argv[first + 1], argc - first - 1);
+	return run_with_config(&step, &argv[first + 1], argc - first - 1);
 }

@@ -124,16 +124,67 @@ static int look_at_root(struct ckpt_quant_config *c)
 	return 0;
 }
 
+/* How many bytes of a number, or of Infinity or NaN, begin at TEXT; 0: none. */
+static size_t number_len(const char *text, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && (strchr("+-.eE0123456789", text[n]) || strchr("InfityNa", text[n])) &&
+	       text[n])
+		n++;
+	return n;
+}
+
+/*
+ * Python writes and reads numbers that JSON does not have, or jansson: infinities, NaN, exponents and integers of any
+ * length; and a byte order mark. Nothing that quantization is described by is among them: they become 0. The copy is to be freed.
+ */
+static char *make_strict(const char *text, size_t len)
+{
+	enum { LONGEST = 17 };
+	char *copy = malloc(len + 1);
+	bool in_text = false;
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	if (len >= 3 && !memcmp(copy, "\xEF\xBB\xBF", 3))
+		memset(copy, ' ', 3);
+	for (size_t i = 0, n; i < len; i += n) {
+		n = 1;
+		if (in_text && copy[i] == '\\') {
+			n = 2;
+		} else if (copy[i] == '"') {
+			in_text = !in_text;
+		} else if (!in_text && strchr("-0123456789IN", copy[i]) && copy[i]) {
+			n = number_len(copy + i, len - i);
+			if (n > LONGEST || memchr(copy + i, 'I', n) || memchr(copy + i, 'N', n) ||
+			    memchr(copy + i, 'e', n) || memchr(copy + i, 'E', n)) {
+				memset(copy + i, ' ', n);
+				copy[i] = '0';
+			}
+		}
+	}
+	return copy;
+}
+
 int ckpt_quant_config_parse(const char *text, size_t len, struct ckpt_quant_config *out,
 			    struct ckpt_error *err)
 {
 	char shown[120];
 	json_error_t error;
 
+	char *strict;
+
 	*out = (struct ckpt_quant_config){ 0 };
 	if (!len)
 		return 0;
-	out->root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	strict = make_strict(text, len);
+	if (!strict)
+		return ckpt_fail_nomem(err);
+	out->root = json_loadb(strict, len, JSON_REJECT_DUPLICATES, &error);
+	free(strict);
 	if (!out->root)
 		return ckpt_fail(err, CKPT_E_FORMAT, "is not JSON: %s",
 				 ckpt_escape(shown, sizeof(shown), error.text, strlen(error.text)));

@@ -279,8 +279,8 @@ static int put_entry(struct mapping *m, struct ckpt_quant_entry *e, struct ckpt_
 	if (!s || (s->role == CKPT_PART_ITEMS && !strcmp(s->text, ".weight") &&
 		   !m->q->format->is_item(e->t->dtype)))
 		return 0;
-	if (s->role == CKPT_PART_ACTIVATIONS)
-		return drop(m->q, e, err);
+	if (s->role == CKPT_PART_ACTIVATIONS) /* see drop_scales() */
+		return 0;
 	if (s->role == CKPT_PART_REFUSED)
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
@@ -328,7 +328,7 @@ static int check_others(const struct mapping *m, const struct ckpt_quant_entry *
 
 		s = e->group || e->dropped ? NULL : suffix_of(other, e, &front);
 		if (!s || (s->role != CKPT_PART_SCALES && s->role != CKPT_PART_ZEROS &&
-			   s->role != CKPT_PART_GLOBAL))
+			   s->role != CKPT_PART_REFUSED && s->role != CKPT_PART_GLOBAL))
 			continue;
 		if (ckpt_strmap_find(&m->by_base, e->key, front))
 			return ckpt_fail(
@@ -337,6 +337,27 @@ static int check_others(const struct mapping *m, const struct ckpt_quant_entry *
 				ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)),
 				m->q->format->name);
 	}
+	return 0;
+}
+
+/* "k_scale" and its like, of an attention whose parts are quantized, not itself. */
+static bool is_of_cache(const char *suffix)
+{
+	return !strcmp(suffix, ".k_scale") || !strcmp(suffix, ".v_scale") ||
+	       !strcmp(suffix, ".q_scale");
+}
+
+/* Scales of activations, beside a quantized weight: up to one number for each channel, not a tensor of another meaning. */
+static int drop_scales(const struct mapping *m, struct ckpt_quant_entry *e, struct ckpt_error *err)
+{
+	const struct ckpt_quant_suffix *s;
+	uint32_t front = 0;
+
+	s = e->group ? NULL : suffix_of(m->q->format, e, &front);
+	if (!s || s->role != CKPT_PART_ACTIVATIONS || e->t->ndim > 1 || !m->by_base.count)
+		return 0;
+	if (is_of_cache(s->text) || ckpt_strmap_find(&m->by_base, e->key, front))
+		return drop(m->q, e, err);
 	return 0;
 }
 
@@ -355,6 +376,8 @@ static int group_mapping(struct ckpt_quant *q, uint32_t from, uint32_t to, struc
 		rc = put_entry(&m, &q->entries[i], err);
 	for (uint32_t i = first; rc == 0 && i < q->group_count; i++)
 		rc = find_items(&m, q->groups[i], err);
+	for (uint32_t i = from; rc == 0 && i < to; i++)
+		rc = drop_scales(&m, &q->entries[i], err);
 	for (uint32_t i = from; rc == 0 && i < to; i++)
 		rc = check_others(&m, &q->entries[i], err);
 	ckpt_strmap_clear(&m.by_key);
@@ -580,6 +603,18 @@ static int collect(struct ckpt_quant *q, struct ckpt_error *err)
 	return rc;
 }
 
+/* Who says the format needs no file, and one that cannot be read is none. */
+static int find_config(const struct ckpt_model *model, const char *as,
+		       struct ckpt_quant_config *out, struct ckpt_error *err)
+{
+	struct ckpt_error why = { 0 };
+	int rc = ckpt_quant_config_find(model, out, &why);
+
+	if (rc < 0 && as && rc != CKPT_E_NOMEM)
+		return 0;
+	return rc < 0 ? pass_on(err, &why, rc) : rc;
+}
+
 int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_options *options,
 		    enum ckpt_dtype to, struct ckpt_quant **out, struct ckpt_error *err)
 {
@@ -608,7 +643,7 @@ int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_opti
 	if (o.config)
 		rc = ckpt_quant_config_parse(o.config, o.config_len, &q->config, err);
 	else
-		rc = ckpt_quant_config_find(model, &q->config, err);
+		rc = find_config(model, o.as, &q->config, err);
 	if (rc == 0)
 		rc = collect(q, err);
 	if (rc == 0)

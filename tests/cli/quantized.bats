@@ -100,3 +100,50 @@ config() { echo "{\"quantization_config\": $1}" > config.json; }
 	ckpt ls out.pt
 	[[ $output = *"z.weight"*bfloat16* ]]
 }
+
+@test "--with-config puts the rest of the folder beside OUT, without what it says of quantization" {
+	make a.weight a.weight_scale_inv
+	mkdir in; mv model.safetensors in
+	printf '{\n  "a": 1e-06,\n  "quantization_config": {"quant_method": "fp8", "x": "}\\","},\n  "b": [1, {"c": "}"}]\n}\n' > in/config.json
+	echo tokens > in/tokenizer.json; echo other > in/README.md
+	mkdir out
+	ckpt cast --dequantize bf16 --with-config in out/model.safetensors; want 0
+	[ "$(cat out/config.json)" = $'{\n  "a": 1e-06,\n  "b": [1, {"c": "}"}]\n}' ]
+	cmp in/tokenizer.json out/tokenizer.json
+	[ ! -e out/README.md ]
+	grep -q quant_method in/config.json
+	printf '{"a": 1, "quantization_config": {"quant_method": "fp8"}}' > in/config.json
+	ckpt cast --dequantize bf16 --with-config in/model.safetensors new.safetensors; want 0
+	[ "$(cat config.json)" = '{"a": 1}' ]
+	ckpt cast --dequantize bf16 --with-config in/model.safetensors newer.safetensors
+	[[ $status = 2 && $stderr = *"./config.json: exists already"* && ! -e newer.safetensors ]]
+	ckpt cast --dequantize bf16 --with-config in/model.safetensors in/plain.safetensors
+	[[ $status = 2 && $stderr = *"in the folder of IN"* && ! -e in/plain.safetensors ]]
+	ckpt cast --with-config bf16 in out2
+	[ $status = 64 ]
+}
+
+@test "only scales of activations beside a quantized weight are left out" {
+	python3 -B - <<'PY'
+import json, struct
+tensors = {"q.weight": ("F8_E4M3", [1, 2], b"\x38\x40"), "q.weight_scale_inv": ("F32", [1, 1], struct.pack("<f", 2)), "q.input_scale": ("F32", [1], b"\0\0\0\0"),
+           "patch.input_scale": ("F32", [1], b"\0\0\0\0"), "patch.activation_scale": ("F32", [1, 2], bytes(8))}
+header, body = {}, b""
+for name, (dtype, shape, data) in tensors.items():
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+    body += data
+text = json.dumps(header).encode()
+open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+PY
+	echo '{"limit": [0.0, Infinity, -Infinity, NaN, 100000000000000000000, 1e999], "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}' > config.json
+	ckpt cast --dequantize bf16 model.safetensors out.safetensors; want 0
+	[[ $output = "1 weight dequantized, 1 scale of activations left out, "* ]]
+	ckpt ls out.safetensors
+	[[ $output = *"patch.input_scale"* && $output = *"patch.activation_scale"* && $output != *"q.input_scale"* ]]
+	echo '{"quantization_config": ' > config.json
+	ckpt cast --dequantize bf16 model.safetensors other.safetensors
+	[[ $status = 2 && $stderr = *"config.json: is not JSON"* ]]
+	ckpt cast --dequantize bf16 --as fp8 model.safetensors other.safetensors; want 0
+	ckpt edit --dequantize bf16 --as fp8 model.safetensors third.safetensors; want 0
+	cmp other.safetensors third.safetensors
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TOOLS_WITH_CONFIG_H
+#define CKPT_TOOLS_WITH_CONFIG_H
+
+#include <stdbool.h>
+
+/* Could copy_config() do its work? Before anything is written. Returns the exit code, after a message. */
+int check_config(const char *in, const char *out, bool force);
+
+/*
+ * Copy config.json, without what it says of quantization, and the files of the tokenizer from beside the weights IN to
+ * beside OUT, which is there. Returns the exit code, after a message.
+ */
+int copy_config(const char *in, const char *out);
+
+#endif
