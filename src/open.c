@@ -169,7 +169,7 @@ static bool has_several_files(const struct ckpt_model *model)
 	bool is = !model->doc->format->save_in_place;
 
 	for (const struct ckpt_model *m = model; m; m = m->base)
-		is = is || m->held;
+		is = is || m->held_files;
 	return is;
 }
 

@@ -146,4 +146,16 @@ PY
 	ckpt cast --dequantize bf16 --as fp8 model.safetensors other.safetensors; want 0
 	ckpt edit --dequantize bf16 --as fp8 model.safetensors third.safetensors; want 0
 	cmp other.safetensors third.safetensors
+
+@test "in place the file holds plain weights, as OUT would" {
+	make a.bias a.weight a.weight_scale_inv norm.scale
+	ckpt convert -q --to torch model.safetensors model.pt
+	for name in model.safetensors model.pt; do
+		ckpt cast -q --dequantize bf16 $name "out-$name"; want 0
+		ckpt cast -i --dequantize bf16 $name; want 0
+		[[ $output = "1 weight dequantized, "*"written anew as "* ]]
+		ckpt diff --strict $name "out-$name"; want 0
+		ckpt verify -q $name; want 0
+	done
+	cmp model.safetensors out-model.safetensors
 }

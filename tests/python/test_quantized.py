@@ -214,6 +214,13 @@ def test_the_result_outlives_what_it_was_made_of(fp8):
     plain.close()
 
 
+def test_in_place_the_file_holds_plain_weights(fp8):
+    with ckpt.open(fp8) as f:
+        f.dequantize("f32").save_in_place()
+    with ckpt.open(fp8) as f:
+        assert f.quantized() is None and floats(f["net.up.weight"]) == tuple(FP8_NUMBERS)
+
+
 def test_without_a_path_config_says_what_config_json_would(fp8):
     data = open(fp8, "rb").read()
     for source in (data, io.BytesIO(data)):
