@@ -265,10 +265,12 @@ static const struct message messages[] = {
 		  "There is no module or parameter named ['\"]?([^'\"\\s]{1,300}?(?:scales?|scale_inv|scale_2|zero_point|weight_packed|"
 		  "weight_shape|g_idx|qweight|qzeros|absmax|quant_map|bitsandbytes__[nf]f?p?4|SCB|_blocks|_qdata))(?=['\"\\s])",
 	  .checks = { ckpt_why_explain_quant_part } },
-	{ .pattern =
-		  "(?<![^\\s|])([^\\s|]{0,300}(?:weight_scale(?:_inv|_2)?|_scale_inv|weight_packed|zero_point|qweight|qzeros|absmax|quant_map|"
-		  "bitsandbytes__..4|SCB|_proj_blocks|_proj_scales)) +\\| (?:UNEXPECTED|MISSING)\\b",
-	  .checks = { ckpt_why_explain_quant_part } },
+	{ .pattern = "\\| (?:UNEXPECTED|MISSING)\\b",
+	  .checks = { ckpt_why_explain_quant_table, ckpt_why_check_wrapped, ckpt_why_check_nested, ckpt_why_check_module },
+	  .id = "other_model",
+	  .text = "names differ: what is UNEXPECTED is in the checkpoint alone, and what is MISSING in the model alone, which keeps what it "
+		  "was made with",
+	  .mend = { "'ckpt ls IN' lists the names in the checkpoint" } },
 	{ .pattern = "Unknown quantization (?:type, got|method:) [`'\"]?([^\\s`'\"]{1,60}?)(?=[`'\".,]*(?:\\s|$))",
 	  .checks = { ckpt_why_explain_quant_method } },
 	{ .pattern =

@@ -328,6 +328,27 @@ bool ckpt_why_explain_quant_part(struct ckpt_why *w, const struct ckpt_match *ma
 	return ckpt_why_explain_quant_names(w, match->part, 1);
 }
 
+/* The table of transformers 5: "model.layers.{0...31}.up_proj.weight_scale_inv | UNEXPECTED |  | ". MATCH: of its first row. */
+bool ckpt_why_explain_quant_table(struct ckpt_why *w, const struct ckpt_match *match)
+{
+	const char *names[MOST_NAMED], *line = w->error;
+	size_t count = 0;
+
+	(void)match;
+	while (line && count < MOST_NAMED) {
+		size_t len = strcspn(line, "|\n");
+		bool is_row = !strncmp(line + len, "| UNEXPECTED", 12) || !strncmp(line + len, "| MISSING", 9);
+
+		while (is_row && len && line[len - 1] == ' ')
+			len--;
+		names[count] = is_row ? ckpt_why_print(w, "%.*s", (int)len, line) : "";
+		count += ckpt_why_is_quant_part(names[count]);
+		line = strchr(line + len, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	return count && ckpt_why_explain_quant_names(w, names, count);
+}
+
 bool ckpt_why_explain_quant_shape(struct ckpt_why *w, const char *const *names, size_t count)
 {
 	return report(w,

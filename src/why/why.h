@@ -277,6 +277,7 @@ ckpt_why_check ckpt_why_explain_entry;
 ckpt_why_check ckpt_why_explain_optimizer;
 ckpt_why_check ckpt_why_explain_path;
 ckpt_why_check ckpt_why_explain_quant_part; /* quantized_causes.c */
+ckpt_why_check ckpt_why_explain_quant_table;
 ckpt_why_check ckpt_why_explain_quant_method;
 ckpt_why_check ckpt_why_explain_quant_hardware;
 ckpt_why_check ckpt_why_explain_float8;

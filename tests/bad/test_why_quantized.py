@@ -63,7 +63,9 @@ TEXTS = [
      '"a.weight.quant_state.bitsandbytes__nf4". ', AGREE, "'a.weight.absmax' is not in the file"),
     ("the table of transformers 5", "transformers 5.24, utils/loading_report.py",
      "Key                                            | Status     |  | \n-----------------------------------------------+------------+--+-\n"
-     "model.layers.{0, 1, 5}.mlp.up_proj.weight_scale_inv | UNEXPECTED |  | \n\nNotes:\n", AGREE, ".mlp.up_proj.weight_scale_inv' is in the file"),
+     "model.norm.bias                                     | MISSING    |  | \n"
+     "model.layers.{0, 1, 5}.mlp.up_proj.weight_scale_inv | UNEXPECTED |  | \n\nNotes:\n", AGREE,
+     "'model.layers.{0, 1, 5}.mlp.up_proj.weight_scale_inv' is in the file: the scales of 'model.layers.{0, 1, 5}.mlp.up_proj.weight'"),
     ("transformers does not know fp8", "deepseek-ai/DeepSeek-V3#558",
      "ValueError: Unknown quantization type, got fp8 - supported types are: ['awq', 'bitsandbytes_4bit', 'gptq', 'aqlm']\n", METHOD + " 'fp8'", None),
     ("vLLM does not know gptq", "vllm-project/vllm#1769", "Unknown quantization method: gptq. Must be one of ['awq', 'squeezellm'].", METHOD + " 'gptq'", None),
