@@ -28,10 +28,10 @@ static PyObject *weight_dict(const struct ckpt_quant *quant, uint64_t i)
 	struct ckpt_quant_weight_info info = CKPT_QUANT_WEIGHT_INFO_INIT;
 
 	ckpt_quant_get(quant, i, &info);
-	return Py_BuildValue("{s:N,s:N,s:N,s:K,s:I,s:N}", "name", ckpt_py_string(info.name), "scheme",
-			     ckpt_py_string(info.scheme), "shape", shape_of(&info), "nbytes",
-			     (unsigned long long)info.nbytes, "parts", (unsigned)info.parts, "items",
-			     ckpt_py_string(info.items));
+	return Py_BuildValue("{s:N,s:N,s:N,s:K,s:I,s:N}", "name", ckpt_py_string(info.name),
+			     "scheme", ckpt_py_string(info.scheme), "shape", shape_of(&info),
+			     "nbytes", (unsigned long long)info.nbytes, "parts",
+			     (unsigned)info.parts, "items", ckpt_py_string(info.items));
 }
 
 static PyObject *quant_dict(const struct ckpt_quant *quant)
@@ -49,7 +49,8 @@ static PyObject *quant_dict(const struct ckpt_quant *quant)
 }
 
 /* RC is what ckpt_quant_open() returned; the model is in use. */
-static PyObject *result_of(struct model *self, int rc, struct ckpt_quant *quant, const struct ckpt_error *err)
+static PyObject *result_of(struct model *self, int rc, struct ckpt_quant *quant,
+			   const struct ckpt_error *err)
 {
 	PyObject *dict;
 

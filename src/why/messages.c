@@ -266,12 +266,14 @@ static const struct message messages[] = {
 		  "weight_shape|g_idx|qweight|qzeros|absmax|quant_map|bitsandbytes__[nf]f?p?4|SCB|_blocks|_qdata))(?=['\"\\s])",
 	  .checks = { ckpt_why_explain_quant_part } },
 	{ .pattern = "\\| (?:UNEXPECTED|MISSING)\\b",
-	  .checks = { ckpt_why_explain_quant_table, ckpt_why_check_wrapped, ckpt_why_check_nested, ckpt_why_check_module },
+	  .checks = { ckpt_why_explain_quant_table, ckpt_why_check_wrapped, ckpt_why_check_nested,
+		      ckpt_why_check_module },
 	  .id = "other_model",
 	  .text = "names differ: what is UNEXPECTED is in the checkpoint alone, and what is MISSING in the model alone, which keeps what it "
 		  "was made with",
 	  .mend = { "'ckpt ls IN' lists the names in the checkpoint" } },
-	{ .pattern = "Unknown quantization (?:type, got|method:) [`'\"]?([^\\s`'\"]{1,60}?)(?=[`'\".,]*(?:\\s|$))",
+	{ .pattern =
+		  "Unknown quantization (?:type, got|method:) [`'\"]?([^\\s`'\"]{1,60}?)(?=[`'\".,]*(?:\\s|$))",
 	  .checks = { ckpt_why_explain_quant_method } },
 	{ .pattern =
 		  "quantization method \\S{1,60} is not supported for the current GPU|fp8e4nv (?:data type is )?not supported|"
@@ -282,7 +284,8 @@ static const struct message messages[] = {
 		  "not implemented for 'Float8_|Promotion for Float8 Types is not supported|Undefined type Float8_|"
 		  "have the same dtype, but got[^\\n]{1,60}(?:Float8_|signed char)",
 	  .checks = { ckpt_why_explain_float8 } },
-	{ .pattern = "object has no attribute '(quant_state|SCB)'|FP4 quantization state not initialized",
+	{ .pattern =
+		  "object has no attribute '(quant_state|SCB)'|FP4 quantization state not initialized",
 	  .checks = { ckpt_why_explain_quant_state } },
 	/* when what was loaded is used */
 	{ .pattern =
@@ -291,7 +294,8 @@ static const struct message messages[] = {
 	  .id = "not_a_dict",
 	  .text = "load_state_dict() was given a dict with keys that are no names: a part of the checkpoint that is no state dict",
 	  .mend = { "'ckpt info IN' shows what is in it" } },
-	{ .pattern = "'(?!int'|float'|NoneType'|tuple')([\\w.]+)' object has no attribute '(?!quant_state'|SCB')(\\w+)'",
+	{ .pattern =
+		  "'(?!int'|float'|NoneType'|tuple')([\\w.]+)' object has no attribute '(?!quant_state'|SCB')(\\w+)'",
 	  .checks = { ckpt_why_explain_attribute },
 	  .id = "old_object",
 	  .text = "an object that was saved whole has not what its class has today: it was saved with another version of that "

@@ -74,7 +74,8 @@ static const struct part *find_part(const char *name)
 	const struct part *found = NULL;
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (ends_with(name, parts[i].ending) && (!found || strlen(parts[i].ending) > strlen(found->ending)))
+		if (ends_with(name, parts[i].ending) &&
+		    (!found || strlen(parts[i].ending) > strlen(found->ending)))
 			found = &parts[i];
 	return found;
 }
@@ -166,7 +167,8 @@ static bool has_parts(const struct ckpt_why *w)
 	for (uint64_t i = 0; i < count; i++) {
 		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
 
-		if (ckpt_tensor_get(w->facts.model, i, &info) == 0 && ckpt_why_is_quant_part(info.name))
+		if (ckpt_tensor_get(w->facts.model, i, &info) == 0 &&
+		    ckpt_why_is_quant_part(info.name))
 			return true;
 	}
 	return false;
@@ -182,21 +184,28 @@ static void add_error(struct ckpt_why *w)
 	const struct ckpt_error *err = &w->facts.quant_error;
 	char text[1024];
 
-	ckpt_why_fact(w, "%s", err->path[0] ? ckpt_error_format(err, text, sizeof(text)) : ckpt_error_text(err, text, sizeof(text)));
+	ckpt_why_fact(w, "%s",
+		      err->path[0] ? ckpt_error_format(err, text, sizeof(text))
+				   : ckpt_error_text(err, text, sizeof(text)));
 }
 
 /* A form that is not known, or that can be read in two ways. */
 static bool report_unknown_form(struct ckpt_why *w, bool asked)
 {
-	if (!ckpt_why_begin(w, "quantized", asked ? CKPT_CAUSE_LIKELY : CKPT_CAUSE_POSSIBLE,
-			    "its weights are quantized in a way that ckpt does not know, or that can be read in two ways: a "
-			    "loader that does not know it, either, takes the numbers without their scales"))
+	if (!ckpt_why_begin(
+		    w, "quantized", asked ? CKPT_CAUSE_LIKELY : CKPT_CAUSE_POSSIBLE,
+		    "its weights are quantized in a way that ckpt does not know, or that can be read in two ways: a "
+		    "loader that does not know it, either, takes the numbers without their scales"))
 		return true;
 	add_error(w);
 	if (!is_said(w))
-		ckpt_why_words(w, "'ckpt cast --dequantize bf16 --as FORMAT %s %s', where you know how they are quantized",
-			       ckpt_why_in(w), ckpt_why_out(w));
-	ckpt_why_words(w, "load it with the package that wrote it: quantization_config in config.json names it");
+		ckpt_why_words(
+			w,
+			"'ckpt cast --dequantize bf16 --as FORMAT %s %s', where you know how they are quantized",
+			ckpt_why_in(w), ckpt_why_out(w));
+	ckpt_why_words(
+		w,
+		"load it with the package that wrote it: quantization_config in config.json names it");
 	ckpt_why_end(w);
 	return true;
 }
@@ -212,23 +221,33 @@ static bool report_unfit(struct ckpt_why *w, bool asked)
 		return false; /* it may lie there for another purpose */
 	said = of_config || is_said(w);
 	cast = !said && !has_parts(w);
-	if (!ckpt_why_begin(w, "quantized_parts",
-			    said ? CKPT_CAUSE_CERTAIN : asked ? CKPT_CAUSE_LIKELY : CKPT_CAUSE_POSSIBLE, "%s",
-			    of_config ? "what says how its weights are quantized cannot be used"
-			    : said    ? "the parts of a quantized weight do not fit together: one is missing, left over, or of another "
-					"shape or dtype"
-			    : cast ? "weights in it are numbers of 8 bits or fewer without scales: if they had some, these are lost"
-				   : "by names and dtypes some of its weights are quantized, and their parts do not fit together, or no "
-				     "config.json beside them says how"))
+	if (!ckpt_why_begin(
+		    w, "quantized_parts",
+		    said    ? CKPT_CAUSE_CERTAIN
+		    : asked ? CKPT_CAUSE_LIKELY
+			    : CKPT_CAUSE_POSSIBLE,
+		    "%s",
+		    of_config ? "what says how its weights are quantized cannot be used"
+		    : said ? "the parts of a quantized weight do not fit together: one is missing, left over, or of another "
+			     "shape or dtype"
+		    : cast ? "weights in it are numbers of 8 bits or fewer without scales: if they had some, these are lost"
+			   : "by names and dtypes some of its weights are quantized, and their parts do not fit together, or no "
+			     "config.json beside them says how"))
 		return true;
 	add_error(w);
 	if (said)
-		ckpt_why_words(w, "take it again from where it came, with all of its files: the parts of a weight may be in several");
+		ckpt_why_words(
+			w,
+			"take it again from where it came, with all of its files: the parts of a weight may be in several");
 	else
-		ckpt_why_words(w, "put the config.json of the model beside it, which says how its weights are quantized");
+		ckpt_why_words(
+			w,
+			"put the config.json of the model beside it, which says how its weights are quantized");
 	if (cast)
-		ckpt_why_words(w, "if they were only cast to 8 bits, 'ckpt cast bf16 %s %s' makes them larger again", ckpt_why_in(w),
-			       ckpt_why_out(w));
+		ckpt_why_words(
+			w,
+			"if they were only cast to 8 bits, 'ckpt cast bf16 %s %s' makes them larger again",
+			ckpt_why_in(w), ckpt_why_out(w));
 	ckpt_why_end(w);
 	return true;
 }
@@ -237,15 +256,20 @@ static bool report_unfit(struct ckpt_why *w, bool asked)
 static void add_name(struct ckpt_why *w, const char *name)
 {
 	const struct part *part = find_part(name);
-	const char *where = !w->facts.model ? "" : is_in_file(w, name) ? "is in the file" : "is not in the file";
+	const char *where = !w->facts.model	  ? ""
+			    : is_in_file(w, name) ? "is in the file"
+						  : "is not in the file";
 	size_t front = part ? strlen(name) - strlen(part->ending) : 0;
-	const char *weight = part && part->weight ? ckpt_why_print(w, "%.*s%s", (int)front, name, part->weight) : NULL;
+	const char *weight = part && part->weight
+				     ? ckpt_why_print(w, "%.*s%s", (int)front, name, part->weight)
+				     : NULL;
 
 	if (weight)
-		ckpt_why_fact(w, "'%s' %s%s %s of '%s'", ckpt_why_show(w, name), where, *where ? ":" : "holds", part->what,
-			      ckpt_why_show(w, weight));
+		ckpt_why_fact(w, "'%s' %s%s %s of '%s'", ckpt_why_show(w, name), where,
+			      *where ? ":" : "holds", part->what, ckpt_why_show(w, weight));
 	else if (part)
-		ckpt_why_fact(w, "'%s' %s%s %s, which only quantized weights need", ckpt_why_show(w, name), where, *where ? ":" : "is", part->what);
+		ckpt_why_fact(w, "'%s' %s%s %s, which only quantized weights need",
+			      ckpt_why_show(w, name), where, *where ? ":" : "is", part->what);
 	else if (*where)
 		ckpt_why_fact(w, "'%s' %s", ckpt_why_show(w, name), where);
 }
@@ -256,15 +280,19 @@ static void add_weights(struct ckpt_why *w)
 	uint64_t count = ckpt_quant_count(w->facts.quant);
 
 	ckpt_quant_get(w->facts.quant, 0, &info);
-	ckpt_why_fact(w, "%" PRIu64 " weight%s quantized, as %s has it%s: '%s' is %s, in %u tensors", count, count == 1 ? " is" : "s are",
-		      ckpt_quant_format(w->facts.quant), count == 1 ? "" : "; one of them", ckpt_why_show(w, info.name), info.scheme, info.parts);
+	ckpt_why_fact(w,
+		      "%" PRIu64 " weight%s quantized, as %s has it%s: '%s' is %s, in %u tensors",
+		      count, count == 1 ? " is" : "s are", ckpt_quant_format(w->facts.quant),
+		      count == 1 ? "" : "; one of them", ckpt_why_show(w, info.name), info.scheme,
+		      info.parts);
 }
 
 /*
  * Report TEXT, of a message about the COUNT tensors NAMES. What the file shows goes first: that its parts do
  * not fit.
  */
-static bool report(struct ckpt_why *w, const char *text, const char *const *names, size_t count, const char *advice)
+static bool report(struct ckpt_why *w, const char *text, const char *const *names, size_t count,
+		   const char *advice)
 {
 	int status = find_quantized(w);
 
@@ -272,18 +300,23 @@ static bool report(struct ckpt_why *w, const char *text, const char *const *name
 		return ckpt_why_check_file(w, &(struct ckpt_match){ .all = "" });
 	if (status < 0 && status != CKPT_E_NOTFOUND)
 		return report_unfit(w, true);
-	if (!ckpt_why_begin(w, "quantized", status == 0 ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY, "%s", text))
+	if (!ckpt_why_begin(w, "quantized", status == 0 ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY,
+			    "%s", text))
 		return true;
 	for (size_t i = 0; i < count && i < MOST_NAMED; i++)
 		add_name(w, names[i]);
 	if (status == 0) {
 		add_weights(w);
 	} else if (w->facts.model) {
-		ckpt_why_fact(w, "no weight in this file is quantized, as far as names and dtypes tell");
-		ckpt_why_words(w, "if it is the file that was loaded: take quantization_config out of the config.json that the program reads");
+		ckpt_why_fact(
+			w, "no weight in this file is quantized, as far as names and dtypes tell");
+		ckpt_why_words(
+			w,
+			"if it is the file that was loaded: take quantization_config out of the config.json that the program reads");
 	}
 	if (status == 0 || !w->facts.path)
-		ckpt_why_command(w, "ckpt cast --dequantize bf16 %s %s", ckpt_why_in(w), ckpt_why_out(w));
+		ckpt_why_command(w, "ckpt cast --dequantize bf16 %s %s", ckpt_why_in(w),
+				 ckpt_why_out(w));
 	ckpt_why_words(w, "%s", advice);
 	ckpt_why_end(w);
 	return true;
@@ -293,20 +326,24 @@ bool ckpt_why_check_quantized_parts(struct ckpt_why *w, const struct ckpt_match 
 {
 	int status = find_quantized(w);
 
-	return status < 0 && status != CKPT_E_NOTFOUND && status != CKPT_E_NOMEM && report_unfit(w, match != NULL);
+	return status < 0 && status != CKPT_E_NOTFOUND && status != CKPT_E_NOMEM &&
+	       report_unfit(w, match != NULL);
 }
 
 bool ckpt_why_check_quantized(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	if (!is_quantized(w))
 		return false;
-	if (!ckpt_why_begin(w, "quantized", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
-			    "its weights are quantized: a loader that does not know of it takes the numbers without their scales, or finds "
-			    "names and shapes that its model has not"))
+	if (!ckpt_why_begin(
+		    w, "quantized", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "its weights are quantized: a loader that does not know of it takes the numbers without their scales, or finds "
+		    "names and shapes that its model has not"))
 		return true;
 	add_weights(w);
 	ckpt_why_command(w, "ckpt cast --dequantize bf16 %s %s", ckpt_why_in(w), ckpt_why_out(w));
-	ckpt_why_words(w, "or load it with what knows the format: transformers and vLLM read quantization_config in config.json");
+	ckpt_why_words(
+		w,
+		"or load it with what knows the format: transformers and vLLM read quantization_config in config.json");
 	ckpt_why_end(w);
 	return true;
 }
@@ -315,12 +352,13 @@ bool ckpt_why_check_quantized(struct ckpt_why *w, const struct ckpt_match *match
 
 bool ckpt_why_explain_quant_names(struct ckpt_why *w, const char *const *names, size_t count)
 {
-	return report(w,
-		      "the program and the checkpoint do not agree which weights are quantized, or how: the one has parts of weights that "
-		      "the other has not",
-		      names, count,
-		      "or give the program the config.json that belongs to these weights, whole: its quantization_config says which "
-		      "are quantized, and how");
+	return report(
+		w,
+		"the program and the checkpoint do not agree which weights are quantized, or how: the one has parts of weights that "
+		"the other has not",
+		names, count,
+		"or give the program the config.json that belongs to these weights, whole: its quantization_config says which "
+		"are quantized, and how");
 }
 
 bool ckpt_why_explain_quant_part(struct ckpt_why *w, const struct ckpt_match *match)
@@ -337,7 +375,8 @@ bool ckpt_why_explain_quant_table(struct ckpt_why *w, const struct ckpt_match *m
 	(void)match;
 	while (line && count < MOST_NAMED) {
 		size_t len = strcspn(line, "|\n");
-		bool is_row = !strncmp(line + len, "| UNEXPECTED", 12) || !strncmp(line + len, "| MISSING", 9);
+		bool is_row = !strncmp(line + len, "| UNEXPECTED", 12) ||
+			      !strncmp(line + len, "| MISSING", 9);
 
 		while (is_row && len && line[len - 1] == ' ')
 			len--;
@@ -351,26 +390,34 @@ bool ckpt_why_explain_quant_table(struct ckpt_why *w, const struct ckpt_match *m
 
 bool ckpt_why_explain_quant_shape(struct ckpt_why *w, const char *const *names, size_t count)
 {
-	return report(w,
-		      "weights are quantized in the file in another way than in the program's model, or in one of them alone: a packed weight "
-		      "has another shape",
-		      names, count,
-		      "or give the program the config.json that belongs to these weights: bits and group_size in it decide the shapes");
+	return report(
+		w,
+		"weights are quantized in the file in another way than in the program's model, or in one of them alone: a packed weight "
+		"has another shape",
+		names, count,
+		"or give the program the config.json that belongs to these weights: bits and group_size in it decide the shapes");
 }
 
 bool ckpt_why_explain_quant_method(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	return report(w,
-		      ckpt_why_print(w, "the program, in this version, does not know weights that are quantized as '%s'",
-				     ckpt_why_show(w, match->part[0])),
-		      NULL, 0, "or install a version of the program that knows it; plain weights want no quantization_config in config.json");
+	return report(
+		w,
+		ckpt_why_print(
+			w,
+			"the program, in this version, does not know weights that are quantized as '%s'",
+			ckpt_why_show(w, match->part[0])),
+		NULL, 0,
+		"or install a version of the program that knows it; plain weights want no quantization_config in config.json");
 }
 
 bool ckpt_why_explain_quant_hardware(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	(void)match;
-	return report(w, "this GPU, a machine without one, or this version of the program does not compute with weights that are quantized so",
-		      NULL, 0, "plain weights want no quantization_config in config.json, and more memory");
+	return report(
+		w,
+		"this GPU, a machine without one, or this version of the program does not compute with weights that are quantized so",
+		NULL, 0,
+		"plain weights want no quantization_config in config.json, and more memory");
 }
 
 bool ckpt_why_explain_float8(struct ckpt_why *w, const struct ckpt_match *match)
@@ -378,16 +425,20 @@ bool ckpt_why_explain_float8(struct ckpt_why *w, const struct ckpt_match *match)
 	(void)match;
 	if (w->facts.model && find_quantized(w) == CKPT_E_NOTFOUND)
 		return false;
-	return report(w,
-		      "a program that knows nothing of quantization was given numbers of 8 bits: torch computes with them in few "
-		      "operations, and without their scales they are others",
-		      NULL, 0, "or load it with what knows the format; weights that were only cast to 8 bits: 'ckpt cast bf16'");
+	return report(
+		w,
+		"a program that knows nothing of quantization was given numbers of 8 bits: torch computes with them in few "
+		"operations, and without their scales they are others",
+		NULL, 0,
+		"or load it with what knows the format; weights that were only cast to 8 bits: 'ckpt cast bf16'");
 }
 
 bool ckpt_why_explain_quant_state(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	(void)match;
-	return report(w,
-		      "weights of bitsandbytes are without their state: scales and layout were not saved with them, or were not loaded",
-		      NULL, 0, "or load it by from_pretrained() of transformers, with the config.json beside it, onto a GPU");
+	return report(
+		w,
+		"weights of bitsandbytes are without their state: scales and layout were not saved with them, or were not loaded",
+		NULL, 0,
+		"or load it by from_pretrained() of transformers, with the config.json beside it, onto a GPU");
 }
