@@ -146,6 +146,7 @@ PY
 	ckpt cast --dequantize bf16 --as fp8 model.safetensors other.safetensors; want 0
 	ckpt edit --dequantize bf16 --as fp8 model.safetensors third.safetensors; want 0
 	cmp other.safetensors third.safetensors
+}
 
 @test "in place the file holds plain weights, as OUT would" {
 	make a.bias a.weight a.weight_scale_inv norm.scale
