@@ -618,12 +618,22 @@ static int open_self(struct ckpt_session *s, struct ckpt_transport **out)
 	return rc < 0 ? rc : ckpt_transport_open_alone(s->cuda, out, &s->err);
 }
 
+static bool is_at_port(const char *rendezvous)
+{
+	return rendezvous && (!strncmp(rendezvous, "tcp://", 6) || !strcmp(rendezvous, "env"));
+}
+
 static int open_by_options(struct ckpt_session *s, struct ckpt_transport **out)
 {
 	const char *name = s->o.transport;
 
 	if (s->o.collectives)
 		return open_collectives(s, out);
+	/* what was forgotten would look like success: each rank its own copy, by itself */
+	if (s->world.size == 1 && !s->world.size_is_said && is_at_port(s->o.rendezvous))
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "ranks are to meet at a port, and nothing says how many there are: give all --rank and --world-size, or "
+				 "start them by a launcher that sets them, as torchrun and srun do");
 	if (s->world.size == 1 && (!name || !strcmp(name, "tcp")))
 		name = "self";
 	if (!name || !strcmp(name, "nccl") || !strcmp(name, "tcp"))

@@ -258,9 +258,10 @@ int ckpt_world_find(const struct ckpt_world_wish *wish, ckpt_lookup *lookup, voi
 	if (rc < 0)
 		return rc;
 	apply_wish(wish, out);
+	out->size_is_said = l || wish->size >= 0;
 	if (!out->size || out->rank >= out->size)
 		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "rank %" PRIu32 " of %" PRIu32 " processes, as %s has it",
-				 out->rank, out->size, l ? l->name : "was said");
+				 "rank %" PRIu32 " of %" PRIu32 " processes, %s%s; ranks count from 0",
+				 out->rank, out->size, l ? "by " : "as the options say", l ? l->name : "");
 	return 0;
 }

@@ -21,6 +21,7 @@ struct ckpt_world {
 	char key[CKPT_WORLD_MOST_KEY + 1];
 	bool has_node; /* only some launchers say it */
 	uint32_t node;
+	bool size_is_said; /* by a launcher or the caller; else it is 1, for nothing says another */
 };
 
 /* What the user said. It wins over variables. */

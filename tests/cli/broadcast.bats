@@ -161,7 +161,7 @@ load common.bash
 	ckpt broadcast --launcher lsf ddp_model.pt out.pt
 	[[ $status = 64 && $stderr = "ckpt: broadcast: there is no launcher 'lsf', wanted one of "* ]]
 	WORLD_SIZE=2 RANK=5 ckpt broadcast ddp_model.pt out.pt
-	want 6 "ckpt: broadcast: rank 5 of 2 processes, as env has it"
+	want 6 "ckpt: broadcast: rank 5 of 2 processes, by env; ranks count from 0"
 	for wrong in "--readers 0" "--chunk 7x" "--depth no" "--target gold" "--if-exists maybe" "--verify much" "--timeout -1" "--init-timeout 0"; do
 		ckpt broadcast $wrong ddp_model.pt out.pt
 		[[ $status = 64 && $stderr = "ckpt: broadcast: ${wrong% *} ${wrong#* }: wanted "* ]]
@@ -302,4 +302,13 @@ assert d["nbytes"] == os.path.getsize("out.pt") and d["world_size"] == 1, d'
 	run --separate-stderr rank 0 20 out.pt
 	wait || true
 	[[ $stderr = *" was started with other options than rank 0 ("*") (DST): give all ranks the same; %r in DST is the rank, %h the host"* ]]
+}
+
+@test "ranks that are to meet at a port have to know how many they are" {
+	for options in "" "--rank 0"; do
+		ckpt broadcast --rdzv tcp://127.0.0.1:9 $options ddp_model.pt copy.pt
+		[[ $status = 64 || $status = 6 ]]
+		[[ $stderr = *"nothing says how many there are"* && ! -e copy.pt ]]
+	done
+	ckpt broadcast -q --rdzv tcp://127.0.0.1:9 --rank 0 --world-size 1 ddp_model.pt copy.pt; want 0
 }
