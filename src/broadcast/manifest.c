@@ -19,12 +19,14 @@
 #include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x324d4b43, MOST_FILES = 10000000, MOST_PATH = 4096, MOST_DEPTH = 64 };
+/* CKM3: all that follows ends with the CRC-32 of what is before that */
+enum { MAGIC = 0x334d4b43, MOST_FILES = 10000000, MOST_PATH = 4096, MOST_DEPTH = 64 };
 
 void ckpt_manifest_clear(struct ckpt_manifest *m)
 {
@@ -267,6 +269,8 @@ int ckpt_manifest_write(const struct ckpt_manifest *m, struct ckpt_buf *out, str
 		ckpt_buf_add_u32(out, (uint32_t)strlen(f->path));
 		ckpt_buf_add(out, f->path, strlen(f->path));
 	}
+	if (!out->bad)
+		ckpt_buf_add_u32(out, libdeflate_crc32(0, out->data, out->len));
 	return out->bad ? ckpt_fail_nomem(err) : 0;
 }
 
@@ -318,7 +322,8 @@ static int read_file(struct ckpt_reader *r, struct ckpt_manifest *m, struct ckpt
 int ckpt_manifest_read(const uint8_t *bytes, size_t len, struct ckpt_manifest *out,
 		       struct ckpt_error *err)
 {
-	struct ckpt_reader r = { .data = bytes, .len = len };
+	size_t body = len < 4 ? 0 : len - 4;
+	struct ckpt_reader r = { .data = bytes, .len = body }, end = { .data = bytes, .len = len, .pos = body };
 	uint32_t magic = ckpt_read_u32(&r), count = ckpt_read_u32(&r);
 	int rc = 0;
 
@@ -327,6 +332,9 @@ int ckpt_manifest_read(const uint8_t *bytes, size_t len, struct ckpt_manifest *o
 	if (r.bad || magic != MAGIC || !count)
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
 			       "rank 0 sent no list of files: another version?");
+	else if (ckpt_read_u32(&end) != libdeflate_crc32(0, bytes, body))
+		rc = ckpt_fail(err, CKPT_E_DAMAGED,
+			       "the list of files that rank 0 sent does not have its checksum: it was changed on the way");
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = read_file(&r, out, err);
 	if (rc == 0)
