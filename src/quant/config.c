@@ -100,7 +100,11 @@ static int look_at_root(struct ckpt_quant_config *c)
 		    (json_object_get(q, "load_in_4bit") || json_object_get(q, "load_in_8bit")))
 			method =
 				"bitsandbytes"; /* transformers, AutoQuantizationConfig.from_dict() */
-		set_format(c, method ? method : "compressed-tensors");
+		/* older files of compressed-tensors do not say it */
+		set_format(c, method ? method
+			      : json_object_get(q, "config_groups")
+				      ? "compressed-tensors"
+				      : "a configuration without quant_method");
 		set_gptq_version(c);
 		return 1;
 	}

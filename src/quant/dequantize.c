@@ -82,7 +82,7 @@ static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct
 		return ckpt_arena_fail(d->to->arena, err);
 	if (d->uses[items->storage] != 1)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "the bytes of '%s' are also those of another tensor",
+				 "'%s' shares its storage with another tensor",
 				 ckpt_escape(shown, sizeof(shown), items->name,
 					     strlen(items->name)));
 	g->weight.to = d->q->to;

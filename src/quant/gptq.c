@@ -114,6 +114,10 @@ static const char *find_bits(const struct ckpt_quant_group *g, uint32_t *bits)
 
 	if (words && zeros->shape[1] % words == 0)
 		by_shape = zeros->shape[1] / words;
+	for (uint64_t b = 2; !words && b <= 8;
+	     b += b == 4 ? 4 : 1) /* fewer than 32 outputs, which fill whole words */
+		if (items->shape[1] * b % 32 == 0 && zeros->shape[1] == items->shape[1] * b / 32)
+			by_shape = b;
 	*bits = says > 0 && says <= 8 ? (uint32_t)says : by_shape <= 8 ? (uint32_t)by_shape : 0;
 	if (is_said && (says < 1 || says > 8 || (by_shape && (uint64_t)says != by_shape)))
 		return "the configuration says another number of bits";
@@ -161,7 +165,10 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	w->zero_add = !strcmp(g->quant->format->name, "gptq");
 	w->zero_wraps = w->bits != 3;
 	snprintf(g->scheme, sizeof(g->scheme), "GPTQ, %u bits, groups of %" PRIu64 "%s", w->bits,
-		 w->block_rows, groups ? ", in an order of their own" : "");
+		 w->block_rows,
+		 ckpt_quant_config_true(g->quant->config.says, "desc_act", false)
+			 ? ", in an order of their own"
+			 : "");
 	if (!groups && ckpt_quant_config_true(g->quant->config.says, "desc_act", false))
 		return ckpt_quant_misfit(
 			g, CKPT_PART_ITEMS, err,
