@@ -37,7 +37,7 @@ class Wanted(NamedTuple):
 
     storage: Any
     device: Any
-    index: int  # of the storage in the model, in which they begin at START
+    number: int  # of the storage in the model, in which they begin at START
     start: int
     path: str  # of the file, in which they begin at PLACE
     place: int
@@ -325,7 +325,7 @@ class _Staging:
 
     def _read_batch(self, batch: List[_Piece], buffer: _Buffer) -> None:
         buffer.wait()
-        ranges = [(piece.wanted.index, piece.wanted.start + piece.offset, piece.nbytes, buffer.bytes[piece.at:piece.at + piece.nbytes])
+        ranges = [(piece.wanted.number, piece.wanted.start + piece.offset, piece.nbytes, buffer.bytes[piece.at:piece.at + piece.nbytes])
                   for piece in batch]
         self._model.read_storages(ranges, threads=1, cancel=self._cancel)
         self._locked.wait()
