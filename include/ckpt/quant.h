@@ -71,7 +71,8 @@ CKPT_API void ckpt_quant_close(struct ckpt_quant *quant);
 /* One of the words above. */
 CKPT_API const char *ckpt_quant_format(const struct ckpt_quant *quant);
 CKPT_API uint64_t ckpt_quant_count(const struct ckpt_quant *quant);
-CKPT_API void ckpt_quant_get(const struct ckpt_quant *quant, uint64_t i,
+/* CKPT_E_ARG: there are not so many, or INFO was not initialised. */
+CKPT_API int ckpt_quant_get(const struct ckpt_quant *quant, uint64_t i,
 			     struct ckpt_quant_weight_info *info);
 
 /*

@@ -684,10 +684,15 @@ uint64_t ckpt_quant_count(const struct ckpt_quant *q)
 	return q->group_count;
 }
 
-void ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_weight_info *info)
+int ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_weight_info *info)
 {
-	const struct ckpt_quant_group *g = q->groups[i];
-	struct ckpt_quant_weight_info local = {
+	const struct ckpt_quant_group *g;
+	struct ckpt_quant_weight_info local;
+
+	if (i >= q->group_count || ckpt_sized_check(info, sizeof(local), NULL) < 0)
+		return CKPT_E_ARG;
+	g = q->groups[i];
+	local = (struct ckpt_quant_weight_info){
 		.size = sizeof(local),
 		.name = g->name,
 		.scheme = g->scheme,
@@ -706,6 +711,7 @@ void ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_we
 				ckpt_shape_count(t->shape, t->ndim) * ckpt_dtype_size(t->dtype);
 		}
 	ckpt_sized_give(info, &local, sizeof(local));
+	return 0;
 }
 
 uint64_t ckpt_quant_dropped_count(const struct ckpt_quant *q)

@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 static int check_words(const struct ckpt_quant_group *g, enum ckpt_part_role role,
 		       struct ckpt_error *err)
@@ -194,7 +193,7 @@ int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 
 	if (rc < 0)
 		return rc;
-	if (version && strcasecmp(version, "gemm") != 0)
+	if (version && strcmp(version, "gemm") != 0 && strcmp(version, "GEMM") != 0)
 		return ckpt_error_at(err,
 				     ckpt_fail(err, CKPT_E_UNSUPPORTED,
 					       "AWQ's layout is '%.40s', and only 'gemm' is known",

@@ -300,7 +300,7 @@ root        OrderedDict of 14
 	python3 - "$output" <<-'END'
 	import json, sys
 	d = json.loads(sys.argv[1])
-	assert list(d)[-1] == "parts" and d["parts"]["told_by"] == ["names"], d["parts"]
+	assert list(d)[-2:] == ["parts", "quantized"] and d["quantized"] is None and d["parts"]["told_by"] == ["names"], d["parts"]
 	assert d["parts"]["optimizer"] == {"tensors": 0, "elements": 0, "nbytes": 0}
 	kinds = {one["kind"]: one["nbytes"] for one in d["parts"]["extra"]}
 	assert set(kinds) == {"dead", "headers"} and kinds["dead"] == d["file"]["dead_nbytes"], kinds

@@ -106,6 +106,7 @@ EDIT(add_prefix, ckpt_add_prefix(model, "x.", o, &made, r, &err))
 EDIT(rename_keys, ckpt_rename(model, expressions, 1, o, &made, r, &err))
 EDIT(rename_map, ckpt_rename_map(model, names, 1, o, &made, r, &err))
 EDIT(number_keys, ckpt_number_keys(model, &made, r, &err))
+EDIT(dequantize, ckpt_dequantize(model, "bf16", o, &made, r, &err))
 EDIT(remap, ckpt_remap(model, maps, 1, o, &made, r, &err))
 EDIT(extract, ckpt_extract(model, "", &made, r, &err))
 EDIT(take_weights, ckpt_take_weights(model, o, &made, r, &err))
@@ -246,6 +247,27 @@ static int count_prefix(const void *options, void *report)
 {
 	(void)options;
 	return ckpt_count_prefix(model, "module.", report, &err);
+}
+
+/* An FP8 weight of two numbers, and its scale. */
+static int quant_get(const void *options, void *report)
+{
+	static const char header[] = "{\"a.weight\":{\"dtype\":\"F8_E4M3\",\"shape\":[1,2],\"data_offsets\":[4,6]},"
+				     "\"a.weight_scale_inv\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[0,4]}}";
+	char bytes[8 + sizeof(header) - 1 + 6] = { sizeof(header) - 1 };
+	struct ckpt_model *quantized = NULL;
+	struct ckpt_quant *quant = NULL;
+	int rc;
+
+	memcpy(bytes + 8, header, sizeof(header) - 1);
+	rc = ckpt_open_memory(bytes, sizeof(bytes), &quantized, &err);
+	if (rc == 0)
+		rc = ckpt_quant_open(quantized, options, &quant, &err);
+	if (rc == 0 && report)
+		rc = ckpt_quant_get(quant, 0, report);
+	ckpt_quant_close(quant);
+	ckpt_close(quantized);
+	return rc;
 }
 
 static int tensor_get(const void *options, void *report)
@@ -392,6 +414,8 @@ static const struct row options[] = {
 	ROW(take_weights, ckpt_take_options, CKPT_TAKE_OPTIONS_INIT),
 	ROW(cast, ckpt_cast_options, CKPT_CAST_OPTIONS_INIT),
 	ROW(average, ckpt_average_options, CKPT_AVERAGE_OPTIONS_INIT),
+	ROW(dequantize, ckpt_quant_options, CKPT_QUANT_OPTIONS_INIT),
+	ROW(quant_get, ckpt_quant_options, CKPT_QUANT_OPTIONS_INIT),
 	ROW(save, ckpt_save_options, CKPT_SAVE_OPTIONS_INIT),
 	ROW(save_in_place, ckpt_save_options, CKPT_SAVE_OPTIONS_INIT),
 	ROW(save_npy, ckpt_save_options, CKPT_SAVE_OPTIONS_INIT),
@@ -437,6 +461,8 @@ static const struct row reports[] = {
 	ROW(broadcast, ckpt_broadcast_report, CKPT_BROADCAST_REPORT_INIT),
 	ROW(count_prefix, ckpt_prefix_count, CKPT_PREFIX_COUNT_INIT),
 	ROW(tensor_get, ckpt_tensor_info, CKPT_TENSOR_INFO_INIT),
+	ROW(quant_get, ckpt_quant_weight_info, CKPT_QUANT_WEIGHT_INFO_INIT),
+	ROW(dequantize, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(file_get, ckpt_file_info, CKPT_FILE_INFO_INIT),
 	ROW(array_get, ckpt_array_info, CKPT_ARRAY_INFO_INIT),
 	ROW(stat_get_item, ckpt_stat_item, CKPT_STAT_ITEM_INIT),
@@ -585,6 +611,7 @@ static void unused_bytes_have_to_be_0(void **state)
 	  CKPT_REMAP_OPTIONS_INIT) \
 	X(ckpt_cast_options, cast, CKPT_CAST_TO_INTEGER | CKPT_CAST_ALL, CKPT_CAST_OPTIONS_INIT) \
 	X(ckpt_average_options, average, CKPT_AVERAGE_OTHERS_LAST | CKPT_AVERAGE_EMA, CKPT_AVERAGE_OPTIONS_INIT) \
+	X(ckpt_quant_options, dequantize, 0, CKPT_QUANT_OPTIONS_INIT) \
 	X(ckpt_scan_options, scan, 0, CKPT_SCAN_OPTIONS_INIT) \
 	X(ckpt_why_options, why, 0, CKPT_WHY_OPTIONS_INIT) \
 	X(ckpt_broadcast_options, broadcast, \
