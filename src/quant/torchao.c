@@ -368,7 +368,7 @@ int ckpt_fill_torchao(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (rc < 0)
 		return rc;
 	ckpt_buf_add(&key, g->base, g->base_len);
-	ckpt_buf_add(&key, ".weight" + !g->base_len, strlen(".weight") - !g->base_len);
+	ckpt_buf_add(&key, &".weight"[!g->base_len], strlen(".weight") - !g->base_len);
 	if (key.bad)
 		return ckpt_fail_nomem(err);
 	at = ckpt_strmap_find(metadata, (char *)key.data, key.len);
