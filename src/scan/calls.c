@@ -536,13 +536,15 @@ static bool is_user_container(const struct ckpt_global *g)
 static bool names_zone_file(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
 {
 	enum { MOST_DEPTH = 6 };
+	static const char narrow[] = { 'd', 'a', 't', 'e', 'u', 't', 'i', 'l' };
+	static const char wide[] = { 'd', 0, 0, 0, 'a', 0, 0, 0, 't', 0, 0, 0, 'e', 0, 0, 0, 'u', 0, 0, 0, 't' }; /* as numpy has texts */
 	const struct ckpt_seq *seqs[3] = { 0 };
 	bool found = false;
 
 	if (!v)
 		return false;
 	if (ckpt_value_is_text(v) || v->kind == CKPT_BYTES)
-		return v->u.bytes.len >= 9 && memmem(v->u.bytes.ptr, v->u.bytes.len, "dateutil/", 9);
+		return memmem(v->u.bytes.ptr, v->u.bytes.len, narrow, sizeof(narrow)) || memmem(v->u.bytes.ptr, v->u.bytes.len, wide, sizeof(wide));
 	if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT) {
 		seqs[0] = &v->u.seq;
 	} else if (v->kind == CKPT_CALL) {

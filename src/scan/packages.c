@@ -32,14 +32,13 @@ enum given {
 	GIVEN_DATA,	  /* no function, nor class: a class that is known, which may call that */
 	GIVEN_NUMBERS,	  /* nothing that names something: any class */
 	GIVEN_TO_FUNCTION, /* the same */
-	GIVEN_INSIDE,	  /* neither function nor class: what append() and __setstate__() of the object may be */
-	GIVEN_KEYS	  /* the same, by a key itself: what __setitem__() of the object may call for the next key */
+	GIVEN_INSIDE	  /* neither function nor class: what append(), __setitem__() and __setstate__() of the object may be, or call */
 };
 
 /* A call that is looked at again behind the last opcode; of its keywords there is another one. */
 struct ckpt_scan_package_call {
 	const struct ckpt_global *func;
-	const struct ckpt_value *args; /* GIVEN_INSIDE, GIVEN_KEYS: the object */
+	const struct ckpt_value *args; /* GIVEN_INSIDE: the object */
 	uint32_t pos; /* of its opcode */
 	uint8_t kind; /* enum ckpt_call_kind */
 	uint8_t given;
@@ -276,11 +275,11 @@ void ckpt_scan_sets_keys(struct ckpt_scan_walk *w, const struct ckpt_value *obje
 	const struct ckpt_global *g = class_made(w, call);
 	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
 
-	if (ckpt_scan_is_getattr(object) || (g && !strcmp(g->module, "logging")))
+	/* of several keys the later ones may reach what the first ones have, however deep it is */
+	if (keys > 1 && rule && rule->kind == CKPT_SCAN_OBJECT && !*rule->name && !was_noted(w, object, GIVEN_INSIDE))
+		note_call(w, &(struct ckpt_scan_package_call){ g, object, (uint32_t)w->m.op.pos, call->kind, GIVEN_INSIDE });
+	else
 		ckpt_scan_fills_object(w, object);
-	else if (call->pairs.count / 2 + keys > 1 && rule && rule->kind == CKPT_SCAN_OBJECT && !*rule->name &&
-		 !was_noted(w, object, GIVEN_KEYS))
-		note_call(w, &(struct ckpt_scan_package_call){ g, object, (uint32_t)w->m.op.pos, call->kind, GIVEN_KEYS });
 }
 
 /* pandas makes an index of one of its own classes so; others of its classes open files. */
@@ -338,7 +337,7 @@ bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c)
 
 enum looked_for { A_FUNCTION = 1 << 0, A_NAME = 1 << 1, A_CLASS = 1 << 2, A_BASE = 1 << 3 };
 
-/* SEEN: what an object was made with, 1 << INSIDE for A_FUNCTION and 2 for A_CLASS; what it has by a key, 4 and 8 */
+/* SEEN: what an object was made with, 1 << INSIDE for A_FUNCTION and 2 for A_CLASS */
 enum { INSIDE = 4 };
 
 /* What is on the way to be looked at. */
@@ -502,21 +501,6 @@ static void push_made_with(struct search *f, const struct ckpt_value *object)
 	push_all(f, &object->u.call->pairs);
 }
 
-/* What the object has by a key, not inside of that. Once, however many keys it gets. */
-static const struct ckpt_value *find_by_key(struct search *f, const struct ckpt_value *object)
-{
-	const struct ckpt_seq *pairs = &object->u.call->pairs;
-	uint8_t bit = (uint8_t)(f->wanted == A_FUNCTION ? 4 << INSIDE : 8 << INSIDE);
-
-	if (f->seen[object->id] & bit)
-		return NULL;
-	f->seen[object->id] |= bit;
-	for (uint32_t i = 1; i < pairs->count; i += 2)
-		if (is_wanted(f, pairs->items[i]))
-			return pairs->items[i];
-	return NULL;
-}
-
 /* The first of what is looked for in what CALL was given; NULL: there is none. */
 static const struct ckpt_value *find_given(struct search *f, const struct ckpt_scan_package_call *call)
 {
@@ -524,8 +508,6 @@ static const struct ckpt_value *find_given(struct search *f, const struct ckpt_s
 	bool but_classes = f->wanted == A_BASE && call->args->kind == CKPT_TUPLE;
 
 	f->depth = 0;
-	if (call->given == GIVEN_KEYS)
-		return find_by_key(f, call->args);
 	if (call->given == GIVEN_INSIDE)
 		push_made_with(f, call->args);
 	else if (!but_classes)
@@ -551,7 +533,7 @@ static void say(struct search *f, const struct ckpt_scan_package_call *call, con
 	char name[SHOWN_NAME], args[SHOWN_ARGS], given[SHOWN_NAME];
 	uint64_t at = f->w->in->base + call->pos;
 	const char *does = call->kind == CKPT_CALL_REDUCE ? "calls" : "makes an instance of";
-	bool is_filled = call->given == GIVEN_INSIDE || call->given == GIVEN_KEYS;
+	bool is_filled = call->given == GIVEN_INSIDE;
 
 	ckpt_scan_show_global(call->func, name, sizeof(name));
 	ckpt_scan_show_args(is_filled ? call->args->u.call->args : call->args, args, sizeof(args));
@@ -599,7 +581,6 @@ void ckpt_scan_check_packages(struct ckpt_scan_walk *w)
 		search(&f, A_FUNCTION, GIVEN_AS_WRITTEN); /* of all */
 		search(&f, A_CLASS, GIVEN_DATA);
 		search(&f, A_CLASS, GIVEN_INSIDE);
-		search(&f, A_CLASS, GIVEN_KEYS);
 		search(&f, A_BASE, GIVEN_TO_NEW);
 		/* what these had in common with a class was said to be worse */
 		search(&f, A_NAME, GIVEN_TO_FUNCTION);
