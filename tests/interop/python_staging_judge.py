@@ -302,7 +302,7 @@ def several():
                 wanted.append(_staging.Wanted(made, names[storage.index // 3 % 2], storage.index, 0, storage.path, storage.offset))
             _staging.read(f._model, wanted)
             for one in wanted:
-                require(one.storage.tolist() == list(f.storages()[one.index].read()), "other bytes")
+                require(one.storage.tolist() == list(f.storages()[one.number].read()), "other bytes")
         require(len(Device.made[0].devices) == 2, "%r" % Device.made[0].devices)
 
 
