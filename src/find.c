@@ -131,11 +131,19 @@ static int add_known(struct finding *g, char *path, enum ckpt_found kind, struct
 
 static int list_linked_folder(struct finding *g, char *path, struct ckpt_error *err)
 {
+	enum ckpt_set_extent extent;
+	int rc;
+
 	if (ckpt_is_below(path, g->root)) {
 		free(path);
 		return 0;
 	}
-	if (ckpt_set_extent(path) >= CKPT_SET_FILES)
+	rc = ckpt_set_extent(path, &extent, err);
+	if (rc < 0) {
+		free(path);
+		return rc;
+	}
+	if (extent >= CKPT_SET_FILES)
 		return add_known(g, path, CKPT_FOUND_CHECKPOINT, err);
 	return unreadable(g, path, "is a link to a folder elsewhere, which is not followed", 0,
 			  err);
@@ -166,6 +174,8 @@ static int list_names(struct finding *g, const char *folder, bool folders_only,
 	const struct dirent *e;
 	int rc = 0, code = errno;
 
+	if (!dir && code == ENOMEM)
+		return ckpt_fail_nomem(err);
 	while (dir && rc == 0 && (errno = 0, e = readdir(dir))) {
 		struct stat st;
 		char *path;
@@ -195,10 +205,12 @@ static int list_names(struct finding *g, const char *folder, bool folders_only,
 
 static int list_folder(struct finding *g, const char *folder, bool is_root, struct ckpt_error *err)
 {
-	enum ckpt_set_extent extent = is_root ? CKPT_SET_NONE : ckpt_set_extent(folder);
+	enum ckpt_set_extent extent = CKPT_SET_NONE;
 	char *path;
-	int rc;
+	int rc = is_root ? 0 : ckpt_set_extent(folder, &extent, err);
 
+	if (rc < 0)
+		return rc;
 	if (extent < CKPT_SET_FILES)
 		return list_names(g, folder, false, err);
 	path = strdup(folder);
@@ -277,8 +289,8 @@ int ckpt_find_checkpoints(const char *path,
 	while (len > 1 && root[len - 1] == '/')
 		root[--len] = '\0';
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		extent = ckpt_set_extent(path);
-	if (extent < CKPT_SET_SINGLE)
+		rc = ckpt_set_extent(path, &extent, err);
+	if (rc == 0 && extent < CKPT_SET_SINGLE)
 		rc = list_all(&g, err);
 	if (rc == 0 &&
 	    (extent >= CKPT_SET_SINGLE || (extent == CKPT_SET_ONLY && !has_several(&g.files))))

@@ -64,6 +64,9 @@ int ckpt_gpu_tensor_address(const struct ckpt_gpu_copy *copy, const struct ckpt_
 	int rc;
 
 	*out = 0;
+	rc = ckpt_list_tensors(model, err);
+	if (rc < 0)
+		return rc;
 	if (file == copy->count || i >= ckpt_tensor_count(model))
 		return ckpt_fail(err, CKPT_E_ARG,
 				 "no such tensor, or a model that is not of this copy");

@@ -35,28 +35,36 @@ static bool is_zip(struct ckpt_source *source)
 	return true;
 }
 
-/* What cannot be read has no kind. */
-static void describe_entry(struct ckpt_zip *zip, struct ckpt_zip_entry *entry,
-			   struct ckpt_source *root, struct ckpt_inner *inner)
+/* What cannot be read has no kind. Returns 0 or CKPT_E_NOMEM. */
+static int describe_entry(struct ckpt_zip *zip, struct ckpt_zip_entry *entry,
+			  struct ckpt_source *root, struct ckpt_inner *inner)
 {
 	struct ckpt_source *source;
 	struct ckpt_model *model = NULL;
+	int rc;
 
-	if (!has_checkpoint_name(entry) ||
-	    ckpt_container_open_entry(zip, entry, root, &source, NULL) < 0)
-		return;
-	if (ckpt_format_open(source, &model, NULL) == 0) {
+	if (!has_checkpoint_name(entry))
+		return 0;
+	rc = ckpt_container_open_entry(zip, entry, root, &source, NULL);
+	if (rc < 0)
+		return rc == CKPT_E_NOMEM ? rc : 0;
+	rc = ckpt_format_open(source, &model, NULL);
+	if (rc == 0)
+		rc = ckpt_list_tensors(model, NULL);
+	if (rc == 0) {
 		inner->kind = model->doc->format->name;
 		inner->tensors = ckpt_tensor_count(model);
-	} else if (is_zip(source)) {
+	} else if (rc != CKPT_E_NOMEM && is_zip(source)) {
 		inner->kind = "zip archive";
 	}
 	ckpt_close(model);
 	ckpt_source_unref(source);
+	return rc == CKPT_E_NOMEM ? rc : 0;
 }
 
 static int visit_entries(struct ckpt_zip *zip, struct ckpt_source *root,
-			 int (*visit)(void *ctx, const struct ckpt_inner *inner), void *ctx)
+			 int (*visit)(void *ctx, const struct ckpt_inner *inner), void *ctx,
+			 struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -69,7 +77,8 @@ static int visit_entries(struct ckpt_zip *zip, struct ckpt_source *root,
 
 		if (e->name_len && e->name[e->name_len - 1] == '/')
 			continue;
-		describe_entry(zip, e, root, &inner);
+		if (describe_entry(zip, e, root, &inner) < 0)
+			return ckpt_fail_nomem(err);
 		rc = visit(ctx, &inner);
 	}
 	return rc < 0 ? rc : 0;
@@ -89,7 +98,7 @@ int ckpt_each_inner(const char *path, int (*visit)(void *ctx, const struct ckpt_
 	if (rc == CKPT_E_NOTFOUND)
 		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "is no zip archive");
 	if (rc == 0) {
-		rc = visit_entries(zip, source, visit, ctx);
+		rc = visit_entries(zip, source, visit, ctx, err);
 		ckpt_zip_close(zip);
 	}
 	ckpt_source_unref(source);

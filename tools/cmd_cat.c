@@ -385,7 +385,9 @@ static int run_cat(int argc, char **argv)
 		ckpt_close(model);
 		return code;
 	}
-	rc = cat(model, argv[first + 1], &err);
+	rc = ckpt_list_tensors(model, &err);
+	if (rc == 0)
+		rc = cat(model, argv[first + 1], &err);
 	if (rc < 0)
 		code = !err.status ? EXIT_ERROR : output ? save_failed(&err, force) : fail(&err);
 	else

@@ -67,6 +67,9 @@ struct summary {
 	uint64_t tensors, elements, nbytes;
 	const struct ckpt_model *model;
 	struct ckpt_parts *parts; /* owned; NULL: of a line that has no room for them */
+	struct ckpt_quant
+		*quant; /* owned; NULL: nothing is quantized, or nothing that can be read */
+	char why_no_quant[1024]; /* what says to be quantized, and is not; empty: nothing */
 };
 
 static int by_text(const void *a, const void *b)
@@ -112,6 +115,7 @@ static void clear_summary(struct summary *s)
 	free(s->dtypes.kinds);
 	free(s->devices.kinds);
 	ckpt_parts_free(s->parts);
+	ckpt_quant_close(s->quant);
 }
 
 /* One more tensor, which very often has the kind of the one before it. */
@@ -408,31 +412,31 @@ static size_t count_schemes(const struct ckpt_quant *quant, struct scheme *schem
 	return used;
 }
 
-/* The quantized weights of MODEL. NULL: it has none, or, if WHY is not empty, what says to be some is none. */
-static struct ckpt_quant *find_quantized(const struct ckpt_model *model, char *why, size_t size)
+/* Fills QUANT and WHY_NO_QUANT. Memory that runs out says nothing of the file, and is the error. */
+static int find_quantized(struct summary *s, struct ckpt_error *err)
 {
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_quant *quant;
-	int rc = ckpt_quant_open(model, NULL, &quant, &err);
+	struct ckpt_error why = CKPT_ERROR_INIT;
+	int rc = ckpt_quant_open(s->model, NULL, &s->quant, &why);
 
-	why[0] = '\0';
-	if (rc == 0)
-		return quant;
-	if (rc != CKPT_E_NOTFOUND)
-		ckpt_error_format(&err, why, size);
-	return NULL;
+	if (rc == CKPT_E_NOMEM || rc == CKPT_E_CANCELLED) {
+		*err = why;
+		return rc;
+	}
+	if (rc < 0 && rc != CKPT_E_NOTFOUND)
+		ckpt_error_format(&why, s->why_no_quant, sizeof(s->why_no_quant));
+	return 0;
 }
 
-static void print_quantized(const struct ckpt_model *model)
+static void print_quantized(const struct summary *s)
 {
 	struct scheme schemes[MOST_SCHEMES];
-	char why[1024], a[32];
-	struct ckpt_quant *quant = find_quantized(model, why, sizeof(why));
+	const struct ckpt_quant *quant = s->quant;
 	uint64_t parts, whole;
 	size_t count;
+	char a[32];
 
-	if (!quant && why[0])
-		printf("%-12s%s\n", "quantized?", why);
+	if (s->why_no_quant[0])
+		printf("%-12s%s\n", "quantized?", s->why_no_quant);
 	if (!quant)
 		return;
 	count = count_schemes(quant, schemes, &parts);
@@ -441,29 +445,27 @@ static void print_quantized(const struct ckpt_model *model)
 		       grouped(schemes[i].weights, a), plural(schemes[i].weights), schemes[i].text,
 		       schemes[i].numel ? (double)schemes[i].nbytes * 8 / (double)schemes[i].numel
 					: 0.0);
-	whole = ckpt_tensor_count(model) - parts;
+	whole = ckpt_tensor_count(s->model) - parts;
 	printf("%-12sas %s has it; %s other tensor%s ('ckpt cast --dequantize bf16' makes plain weights)\n",
 	       "", ckpt_quant_format(quant), grouped(whole, a), plural(whole));
-	ckpt_quant_close(quant);
 }
 
 /* { "format": ..., "schemes": [...], ... }, null, or { "error": ... } */
-static json_t *quantized_json(const struct ckpt_model *model)
+static json_t *quantized_json(const struct summary *s)
 {
 	struct scheme schemes[MOST_SCHEMES];
-	char why[1024];
-	struct ckpt_quant *quant = find_quantized(model, why, sizeof(why));
+	const struct ckpt_quant *quant = s->quant;
 	json_t *object = json_object(), *list = json_array();
 	uint64_t parts;
 	size_t count = quant ? count_schemes(quant, schemes, &parts) : 0;
 
 	if (!quant) {
 		json_decref(list);
-		if (why[0])
-			json_set_name(object, "error", why);
+		if (s->why_no_quant[0])
+			json_set_name(object, "error", s->why_no_quant);
 		else
 			json_decref(object);
-		return why[0] ? object : json_null();
+		return s->why_no_quant[0] ? object : json_null();
 	}
 	json_set_name(object, "format", ckpt_quant_format(quant));
 	for (size_t i = 0; i < count; i++) {
@@ -476,8 +478,7 @@ static json_t *quantized_json(const struct ckpt_model *model)
 		json_array_append_new(list, scheme);
 	}
 	json_object_set_new(object, "schemes", list);
-	json_object_set_new(object, "other_tensors", json_u64(ckpt_tensor_count(model) - parts));
-	ckpt_quant_close(quant);
+	json_object_set_new(object, "other_tensors", json_u64(ckpt_tensor_count(s->model) - parts));
 	return object;
 }
 
@@ -505,7 +506,7 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	print_parts(s->parts);
 	print_tally("dtypes", &s->dtypes);
 	print_tally("devices", &s->devices);
-	print_quantized(s->model);
+	print_quantized(s);
 	print_adapter(s);
 	print_prefixes(s);
 	rc = ckpt_walk(s->model, print_item, &page, err);
@@ -664,7 +665,7 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	fputs("\n],\"parts\":", items.out);
 	print_parts_json(s->parts, items.out);
 	fputs(",\"quantized\":", items.out);
-	json_put(items.out, quantized_json(s->model));
+	json_put(items.out, quantized_json(s));
 	fputs("}\n", items.out);
 	if (json_close(items.out, rc == 0) != EXIT_FINE && rc == 0)
 		rc = CKPT_E_IO;
@@ -709,6 +710,8 @@ static int print_info(const char *path, void *ctx)
 		rc = print_line(&s);
 	} else {
 		rc = ckpt_parts_new(model, &s.parts, &err);
+		if (rc == 0)
+			rc = find_quantized(&s, &err);
 		if (rc == 0)
 			rc = json ? print_json(&s, path, &err) : print_page(&s, path, &err);
 	}

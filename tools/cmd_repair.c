@@ -33,7 +33,8 @@ static const struct opt opts[] = {
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
-	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be saved, write nothing; without OUT, too"),
+	OPT_FLAG("dry-run", 'n', &dry_run,
+		 "say what would be saved, write nothing; without OUT, too"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "name all that is lost or unproven, not only 20 and one of them"),
@@ -80,8 +81,10 @@ struct repair_output {
 	size_t unproven_size;
 	FILE *unproven_out; /* of open_memstream(); NULL: there is none yet */
 	struct lost_tensors lost;
-	char optimizer[256]; /* what holds the first "state" that lost something: "optimizer"; empty: unknown */
-	struct shell_line drop; /* what leaves the optimizer out of OUT; empty: there is no such line */
+	char optimizer
+		[256]; /* what holds the first "state" that lost something: "optimizer"; empty: unknown */
+	struct shell_line
+		drop; /* what leaves the optimizer out of OUT; empty: there is no such line */
 };
 
 /* ---- what was found ---- */
@@ -94,15 +97,17 @@ static void print_place(const struct ckpt_repair_finding *f, FILE *out)
 		fprintf(out, "+0x%" PRIx64 ": ", f->offset);
 }
 
-static void print_finding(const struct repair_output *t, const struct ckpt_repair_finding *f, FILE *out)
+static void print_finding(const struct repair_output *t, const struct ckpt_repair_finding *f,
+			  FILE *out)
 {
 	static const char *const kinds[] = { "lost", "unproven", "damage", "note" };
 	char name[240], size[16];
 
 	fprintf(out, "%s: %s: ", t->in, kinds[f->kind]);
 	if (f->name)
-		fprintf(out, "'%s', %s: ", ckpt_escape(name, sizeof(name), f->name, strlen(f->name)),
-		       size_phrase(f->nbytes, size));
+		fprintf(out,
+			"'%s', %s: ", ckpt_escape(name, sizeof(name), f->name, strlen(f->name)),
+			size_phrase(f->nbytes, size));
 	print_place(f, out);
 	fprintf(out, "%s%s\n", f->text, f->zeros ? "; its dtype has no NaN, it gets zeros" : "");
 }
@@ -154,7 +159,8 @@ static void print_unlisted(struct repair_output *t)
 			       grouped(t->seen[i] - MOST_LINES, count), kinds[i]);
 	if (!t->unproven_out)
 		return;
-	if (fclose(t->unproven_out) != 0)
+	if (fclose(t->unproven_out) != 0 ||
+	    !t->unproven) /* glibc closes without an error and without a text, too */
 		no_memory();
 	fputs(t->unproven, stdout);
 	if (t->seen[CKPT_REPAIR_UNPROVEN] > 1 && !verbose)
@@ -271,7 +277,8 @@ static void hint_to_fill(const char *before, const char *in, const char *out, bo
 {
 	struct shell_line line = { .len = 0 };
 
-	shell_add(&line, force || written ? "ckpt repair -f --fill zeros" : "ckpt repair --fill zeros");
+	shell_add(&line,
+		  force || written ? "ckpt repair -f --fill zeros" : "ckpt repair --fill zeros");
 	if (proven_only)
 		shell_add(&line, " --proven-only");
 	shell_add_path(&line, in);
@@ -298,14 +305,16 @@ static void make_drop_line(struct repair_output *t, const struct ckpt_model *mod
 	for (uint64_t i = 0; i < ckpt_part_place_count(parts); i++) {
 		struct ckpt_part_place place = CKPT_PART_PLACE_INIT;
 
-		if (ckpt_part_place_get(parts, i, &place) < 0 || place.part != CKPT_PART_OPTIMIZER || !*place.name)
+		if (ckpt_part_place_get(parts, i, &place) < 0 ||
+		    place.part != CKPT_PART_OPTIMIZER || !*place.name)
 			continue;
 		shell_add(&t->drop, " --drop");
 		shell_add_word(&t->drop, place.name);
 		any = true;
 	}
 	ckpt_parts_free(parts);
-	if (!any && *t->optimizer && ckpt_find(model, t->optimizer, is_there, &any, NULL) == 0 && any) {
+	if (!any && *t->optimizer && ckpt_find(model, t->optimizer, is_there, &any, NULL) == 0 &&
+	    any) {
 		shell_add(&t->drop, " --drop"); /* all of its tensors are gone */
 		shell_add_word(&t->drop, t->optimizer);
 	}
@@ -316,8 +325,8 @@ static void make_drop_line(struct repair_output *t, const struct ckpt_model *mod
 
 static void hint_optimizer(const struct repair_output *t, const char *out)
 {
-	hint_to_fill("the state of the optimizer is no longer whole; with zeros it keeps its shape", t->in, out,
-		     out && !dry_run);
+	hint_to_fill("the state of the optimizer is no longer whole; with zeros it keeps its shape",
+		     t->in, out, out && !dry_run);
 	if (t->drop.len)
 		hint("without the optimizer: %s", t->drop.text);
 }
@@ -347,7 +356,7 @@ static int save(const struct ckpt_model *model, const char *out, struct ckpt_sav
 		options.flags = CKPT_SAVE_TO_FD;
 	}
 	options.flags |= (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
-			(dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+			 (dry_run ? CKPT_SAVE_DRY_RUN : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	rc = ckpt_save(model, out ? out : "repaired.pt", &options, saved, err);

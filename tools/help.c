@@ -124,7 +124,7 @@ static void put_fitting(void (*put)(const struct command *, FILE *), const struc
 	FILE *memory = terminal_columns(out) ? open_memstream(&text, &size) : NULL;
 
 	put(cmd, memory ? memory : out);
-	if (memory && fclose(memory) == 0)
+	if (memory && fclose(memory) == 0 && text)
 		print_wrapped(text, out);
 	free(text);
 }

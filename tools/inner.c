@@ -47,8 +47,11 @@ bool open_model_or_archive(const char *in, unsigned flags, struct ckpt_model **o
 	*code = refuse_names(in, "OUT");
 	if (*code != EXIT_FINE)
 		return false;
-	if (ckpt_open_with(in, flags, out, &err) == 0)
-		return true;
+	if (ckpt_open_with(in, flags, out, &err) == 0) {
+		if (ckpt_list_tensors(*out, &err) == 0)
+			return true;
+		ckpt_close(*out);
+	}
 	if (err.status == CKPT_E_UNSUPPORTED && ckpt_each_inner(in, measure_inner, &r, NULL) == 0)
 		*is_archive = r.checkpoints || r.archives;
 	*code = *is_archive ? EXIT_FINE : fail(&err);

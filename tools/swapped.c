@@ -99,7 +99,7 @@ static void hint_line(const struct command *cmd, char **argv, int first, const c
 	fputs(extra ? extra : "", out);
 	for (int i = 0; i < count; i++)
 		put_word(operands[i], out);
-	if (fclose(out) == 0)
+	if (fclose(out) == 0 && text)
 		hint("%s", text);
 	free(text);
 }

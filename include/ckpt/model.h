@@ -150,7 +150,14 @@ struct ckpt_tensor_info {
 		.size = sizeof(struct ckpt_tensor_info) \
 	}
 
-/* Also 0 if there was not enough memory to list the tensors of an edited model. */
+/*
+ * List the tensors now. Else this happens when they are first asked for: of a file with very many
+ * alike, and after an edit. Returns 0 or CKPT_E_NOMEM; after 0, ckpt_tensor_count() is the count
+ * until the model is edited again.
+ */
+CKPT_API int ckpt_list_tensors(const struct ckpt_model *model, struct ckpt_error *err);
+
+/* Also 0 if there was not enough memory to list them: where that matters, ask ckpt_list_tensors(). */
 CKPT_API uint64_t ckpt_tensor_count(const struct ckpt_model *model);
 
 /*

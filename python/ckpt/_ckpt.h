@@ -45,6 +45,9 @@ struct model {
 struct ckpt_model *ckpt_py_model_use(struct model *self);
 void ckpt_py_model_drop(struct model *self);
 
+/* Of MODEL, which is in use. The first to ask may have to wait. False: raised. */
+bool ckpt_py_list_tensors(struct model *self, const struct ckpt_model *model);
+
 /* A Model without a model; BASE: what it was made of, or NULL. */
 struct model *ckpt_py_model_new(struct state *state, struct model *base);
 

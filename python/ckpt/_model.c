@@ -279,6 +279,16 @@ static PyObject *close_model(PyObject *object, PyObject *none)
 
 /* ---- facts about the file ---- */
 
+bool ckpt_py_list_tensors(struct model *self, const struct ckpt_model *model)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int rc;
+
+	Py_BEGIN_ALLOW_THREADS rc = ckpt_list_tensors(model, &err);
+	Py_END_ALLOW_THREADS if (rc < 0) ckpt_py_raise_for(self, &err, rc);
+	return rc == 0;
+}
+
 static PyObject *file_info(PyObject *object, PyObject *none)
 {
 	struct model *self = (struct model *)object;
@@ -289,7 +299,7 @@ static PyObject *file_info(PyObject *object, PyObject *none)
 	(void)none;
 	if (!model)
 		return NULL;
-	if (ckpt_file_get(model, &info) == 0)
+	if (ckpt_py_list_tensors(self, model) && ckpt_file_get(model, &info) == 0)
 		dict = Py_BuildValue(
 			"{s:i,s:s,s:s,s:s,s:s,s:s,s:K,s:K,s:K,s:I,s:I,s:N,s:I,s:I,s:I,s:I,s:I,s:N,s:K,"
 			"s:K,s:K,s:K,s:K}",

@@ -171,9 +171,9 @@ PyObject *ckpt_py_table(PyObject *object, PyObject *none)
 	(void)none;
 	if (!model)
 		return NULL;
-	/* the first to ask may have to wait until an edited model is listed */
-	Py_BEGIN_ALLOW_THREADS t.count = ckpt_tensor_count(model);
-	Py_END_ALLOW_THREADS ok = allocate(&t);
+	ok = ckpt_py_list_tensors(self, model);
+	t.count = ok ? ckpt_tensor_count(model) : 0;
+	ok = ok && allocate(&t);
 	for (uint64_t i = 0; ok && i < t.count; i++) {
 		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
 		struct ckpt_error err = CKPT_ERROR_INIT;

@@ -156,6 +156,9 @@ int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,
 	*out = NULL;
 	if (rc < 0)
 		return rc;
+	rc = ckpt_list_tensors(model, err);
+	if (rc < 0)
+		return rc;
 	if (i >= ckpt_tensor_count(model))
 		return ckpt_fail(err, CKPT_E_ARG, "there is no such tensor");
 	return ckpt_array_open_value(model, model->tensors[i].value, model->tensors[i].name, flags,

@@ -74,18 +74,18 @@ int ckpt_fail(struct ckpt_error *err, int status, const char *fmt, ...)
 int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 {
 	char text[sizeof(err->text)];
-	int saved = errno;
+	int saved = errno, status = saved == ENOMEM ? CKPT_E_NOMEM : CKPT_E_IO;
 	va_list ap;
 
 	if (!err)
-		return CKPT_E_IO;
-	start_error(err, CKPT_E_IO, saved);
+		return status;
+	start_error(err, status, saved);
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	set_text(err, text);
 	ckpt_error_append(err, ": %s", ckpt_errno_text(saved));
-	return CKPT_E_IO;
+	return status;
 }
 
 int ckpt_error_because(struct ckpt_error *err, int rc, enum ckpt_reason reason)

@@ -85,7 +85,8 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 
 	if (rc < 0)
 		return rc;
-	if (rc || c->optimizers.is_named || step->seen || ckpt_value_is_tensor_object(c->model, step->value) ||
+	if (rc || c->optimizers.is_named || step->seen ||
+	    ckpt_value_is_tensor_object(c->model, step->value) ||
 	    ckpt_is_optimizer(c->model, step->value))
 		return CKPT_WALK_SKIP;
 	if (ckpt_is_module(c->model, step->value)) {
@@ -146,12 +147,12 @@ static int make_model(const struct chooser *c, struct ckpt_model **out,
 	if (place)
 		place->name =
 			ckpt_arena_copy((*out)->arena, c->name.data, strlen((char *)c->name.data));
-	if (!place || !place->name) {
+	(*out)->root = c->best;
+	if (!place || !place->name || !ckpt_model_has_tensors(*out)) {
 		ckpt_close(*out);
 		*out = NULL;
 		return ckpt_fail_nomem(err);
 	}
-	(*out)->root = c->best;
 	did->extracted = c->best != ckpt_model_now(c->model, c->model->root);
 	did->state_dicts = c->count;
 	did->places = place;

@@ -17,6 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+int ckpt_list_tensors(const struct ckpt_model *model, struct ckpt_error *err)
+{
+	return ckpt_model_has_tensors(model) ? 0 : ckpt_fail_nomem(err);
+}
+
 uint64_t ckpt_tensor_count(const struct ckpt_model *model)
 {
 	return ckpt_model_has_tensors(model) ? model->tensor_count : 0;

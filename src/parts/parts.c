@@ -10,11 +10,11 @@ static const uint64_t BUDGET_BASE = 64 << 20;
 
 static int find_out(struct ckpt_parts *p, struct ckpt_error *err)
 {
-	uint64_t count = ckpt_tensor_count(p->model);
-	int rc;
+	int rc = ckpt_list_tensors(p->model, err);
+	uint64_t count = rc == 0 ? ckpt_tensor_count(p->model) : 0;
 
-	if (!ckpt_model_has_tensors(p->model))
-		return ckpt_fail_nomem(err);
+	if (rc < 0)
+		return rc;
 	p->tensors = calloc(count + 1, sizeof(*p->tensors));
 	p->order = malloc((count + 1) * sizeof(*p->order));
 	p->arena = ckpt_arena_new(BUDGET_BASE + 64 * (uint64_t)p->model->doc->pickle_len);

@@ -117,6 +117,8 @@ static int list_one(struct ckpt_scan_files *f, struct ckpt_scan_files *folders, 
 	const struct dirent *e;
 	int rc = 0;
 
+	if (!dir && errno == ENOMEM)
+		return ckpt_fail_nomem(err);
 	while (dir && rc == 0 && (errno = 0, e = readdir(dir))) {
 		const char *path;
 

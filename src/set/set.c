@@ -183,43 +183,46 @@ static int open_listed(const char *path, const struct ckpt_listing *l, struct ck
 	return open_by_names(path, l, out, err);
 }
 
-static enum ckpt_set_extent extent_of(const char *path, const struct ckpt_listing *l)
+static int extent_of(const char *path, const struct ckpt_listing *l, enum ckpt_set_extent *out)
 {
 	struct ckpt_zero_names names;
 	struct ckpt_hf_found found;
 	char stem[256];
 	int rc;
 
+	*out = CKPT_SET_WHOLE;
 	if (ckpt_listing_find(l, ".metadata") || ckpt_listing_find(l, ".metadata.tmp") ||
 	    ckpt_listing_count(l, "*.distcp", NULL) ||
 	    ckpt_listing_count(l, "__[0-9]*.metadata", NULL) || ckpt_listing_find(l, CKPT_TC_INDEX))
-		return CKPT_SET_WHOLE;
+		return 0;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (ckpt_listing_count(l, others[i].pattern, NULL))
-			return CKPT_SET_WHOLE;
+			return 0;
 	rc = ckpt_zero_find(path, l, &names, NULL);
 	ckpt_zero_names_clear(&names);
 	if (rc) /* an error is one that opening explains */
-		return CKPT_SET_WHOLE;
+		return rc == CKPT_E_NOMEM ? rc : 0;
 	if (ckpt_ranks_find(l, stem, sizeof(stem)))
-		return CKPT_SET_FILES;
-	if (!ckpt_hf_find(l, &found))
-		return CKPT_SET_NONE;
-	if (!found.single)
-		return CKPT_SET_FILES;
-	return ckpt_hf_is_model_name(found.single) ? CKPT_SET_SINGLE : CKPT_SET_ONLY;
+		*out = CKPT_SET_FILES;
+	else if (!ckpt_hf_find(l, &found))
+		*out = CKPT_SET_NONE;
+	else if (!found.single)
+		*out = CKPT_SET_FILES;
+	else
+		*out = ckpt_hf_is_model_name(found.single) ? CKPT_SET_SINGLE : CKPT_SET_ONLY;
+	return 0;
 }
 
-enum ckpt_set_extent ckpt_set_extent(const char *path)
+int ckpt_set_extent(const char *path, enum ckpt_set_extent *out, struct ckpt_error *err)
 {
-	enum ckpt_set_extent extent = CKPT_SET_NONE;
 	struct ckpt_listing listing;
+	int rc = ckpt_listing_read(path, &listing, NULL);
 
-	if (ckpt_listing_read(path, &listing, NULL) < 0)
-		return CKPT_SET_NONE; /* listing it again says why */
-	extent = extent_of(path, &listing);
+	*out = CKPT_SET_NONE;
+	if (rc == 0)
+		rc = extent_of(path, &listing, out);
 	ckpt_listing_clear(&listing);
-	return extent;
+	return rc == CKPT_E_NOMEM ? ckpt_fail_nomem(err) : 0;
 }
 
 /* The name of a file in its directory, FOLDER, which is to be freed. NULL: no memory. */

@@ -22,7 +22,8 @@ enum ckpt_set_extent {
 	CKPT_SET_WHOLE,	 /* all that is in it; or it is of a kind that ckpt_set_open() explains */
 };
 
-enum ckpt_set_extent ckpt_set_extent(const char *path);
+/* A folder that cannot be listed is CKPT_SET_NONE: listing it again says why. Returns 0 or CKPT_E_NOMEM. */
+int ckpt_set_extent(const char *path, enum ckpt_set_extent *out, struct ckpt_error *err);
 
 /*
  * Is it the index of a shard set (model.safetensors.index.json), which ckpt_set_open() takes as

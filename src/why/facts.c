@@ -210,6 +210,8 @@ int ckpt_facts_read(struct ckpt_why *w, const char *path, struct ckpt_error *err
 	f->opening = (struct ckpt_error)CKPT_ERROR_INIT;
 	f->folder = ckpt_set_is_folder(path) || ckpt_set_is_index(path);
 	rc = ckpt_open(path, &f->model, &f->opening);
+	if (rc == 0)
+		rc = ckpt_list_tensors(f->model, &f->opening);
 	if (rc == CKPT_E_NOMEM)
 		return ckpt_fail_nomem(err);
 	if (!f->folder)
