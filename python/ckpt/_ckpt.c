@@ -109,6 +109,8 @@ static PyObject *memory_file(PyObject *module, PyObject *none)
 #define KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
 
 static PyMethodDef functions[] = {
+	{ "wait_for_tasks", ckpt_py_wait_for_tasks, METH_NOARGS,
+	  "wait_for_tasks()\n\nUntil what Ctrl-C did not wait for is done." },
 	{ "open", KEYWORDS(ckpt_py_open), "open(path, brief=False) -> Model" },
 	{ "open_memory", ckpt_py_open_memory, METH_VARARGS, "open_memory(buffer) -> Model" },
 	{ "open_reader", KEYWORDS(ckpt_py_open_reader),
@@ -146,6 +148,20 @@ static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
 	return (PyTypeObject *)type;
 }
 
+/* The threads that are left need the interpreter, which must not end before them. */
+static bool wait_at_exit(PyObject *module)
+{
+	PyObject *atexit = PyImport_ImportModule("atexit"),
+		 *wait = PyObject_GetAttrString(module, "wait_for_tasks"),
+		 *result = atexit && wait ? PyObject_CallMethod(atexit, "register", "O", wait) : NULL;
+	bool fine = result != NULL;
+
+	Py_XDECREF(result);
+	Py_XDECREF(wait);
+	Py_XDECREF(atexit);
+	return fine;
+}
+
 static int exec(PyObject *module)
 {
 	struct state *state = PyModule_GetState(module);
@@ -161,7 +177,7 @@ static int exec(PyObject *module)
 	state->array = state->model ? add_type(module, &ckpt_py_array_spec) : NULL;
 	state->map = state->array ? add_type(module, &ckpt_py_map_spec) : NULL;
 	state->builder = state->map ? add_type(module, &ckpt_py_builder_spec) : NULL;
-	return state->builder ? 0 : -1;
+	return state->builder && wait_at_exit(module) ? 0 : -1;
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)

@@ -14,6 +14,8 @@
 
 #include <ckpt/ckpt.h>
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 
 /* What the module keeps: one per interpreter, nothing is global. */
@@ -107,6 +109,55 @@ int ckpt_py_work_tell(void *work, uint64_t done, uint64_t total);
 
 /* Put what MAKE makes of WHAT into the list. Returns 0, or a status that ends the call. */
 int ckpt_py_work_add(struct work *work, PyObject *(*make)(const void *what), const void *what);
+
+/* What a task asks its caller: to put what MAKE makes of WHAT into the list, or to tell the progress. */
+struct task_question {
+	PyObject *(*make)(const void *what); /* NULL: progress */
+	const void *what;
+	uint64_t done, total;
+};
+
+/*
+ * A call of the library that writes, made by a thread of its own, which Ctrl-C need not wait for. It
+ * is the first member of a struct from malloc() with all that the call needs; FREE gives that back,
+ * with the GIL, in whichever thread is the last to need it.
+ */
+struct task {
+	void (*call)(struct task *task); /* in the thread, without the GIL */
+	void (*free)(struct task *task); /* also the struct itself */
+	bool stays; /* it is waited for to its end: it changes what has a name already */
+	PyObject *function, *list; /* as of struct work; owned */
+	int cancel; /* for `cancel` of the options */
+
+	pthread_mutex_t lock; /* for the rest */
+	pthread_cond_t changed;
+	struct task_question *question; /* NULL: none */
+	bool is_naming; /* the output gets its name */
+	bool ended, left; /* LEFT: the caller waits no more */
+};
+
+/*
+ * Begin TASK, which has its functions and is zero otherwise. FUNCTION may be None. False, and an
+ * exception, if there is no memory: then the caller frees it.
+ */
+bool ckpt_py_task_init(struct task *task, PyObject *function);
+
+/*
+ * Make the call. True: it is done; if an exception is set, that is to be raised and not its error.
+ * ckpt_py_task_free() follows. False: an exception is set, and the task is not the caller's any more.
+ */
+bool ckpt_py_task_run(struct task *task);
+void ckpt_py_task_free(struct task *task);
+
+/* For `progress` and `naming` of the options, with the task as their `ctx`. */
+void ckpt_py_task_progress(void *task, uint64_t done, uint64_t total);
+int ckpt_py_task_naming(void *task, enum ckpt_naming what);
+
+/* As ckpt_py_work_add(), from the call. */
+int ckpt_py_task_add(struct task *task, PyObject *(*make)(const void *what), const void *what);
+
+/* Until the threads are done that Ctrl-C did not wait for. */
+PyObject *ckpt_py_wait_for_tasks(PyObject *module, PyObject *none);
 
 /* dict[KEY] = VALUE, which it takes. NULL, or no DICT: nothing, an exception is set already. */
 void ckpt_py_put(PyObject *dict, const char *key, PyObject *value);

@@ -3,12 +3,16 @@
  * Saving a Model: the options of <ckpt/save.h> by their names, and its report as a dict.
  *
  * What must stay true: Ctrl-C, and what `progress` raises, end a save, which then leaves nothing
- * behind; the library works without the GIL.
+ * behind, while the disk holds it, too (_task.c); so whatever a save needs is kept by struct save, and
+ * not by the caller. The library works without the GIL.
  */
 #include "_ckpt.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct unfit {
 	const char *name, *why;
@@ -24,10 +28,8 @@ static PyObject *unfit_pair(const void *what)
 static void note_unfit(void *ctx, const char *name, const char *why)
 {
 	const struct unfit unfit = { name, why };
-	struct work *work = ctx;
 
-	if (ckpt_py_work_add(work, unfit_pair, &unfit) < 0)
-		__atomic_store_n(&work->cancel, 1, __ATOMIC_RELAXED);
+	ckpt_py_task_add(ctx, unfit_pair, &unfit);
 }
 
 /* Flags of enum ckpt_save_flags that are options of their own. */
@@ -185,37 +187,91 @@ static void raise_unfit(struct model *self, const struct ckpt_error *err, int rc
 	PyErr_Restore(type, value, traceback);
 }
 
-/* PATH NULL: in place. */
-static PyObject *save_model(struct model *self, const char *path, PyObject *kwargs)
-{
-	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	PyObject *result = NULL, *progress = Py_None;
-	struct ckpt_model *model;
-	struct work work;
+struct save {
+	struct task task;
+	struct model *owner;
+	struct ckpt_model *model; /* of OWNER, in use; NULL: not yet */
+	PyObject *path, *kwargs;  /* PATH NULL: in place. KWARGS has the texts of OPTIONS */
+	int out_fd; /* our own, as the caller may close its one; -1: none */
+	struct ckpt_save_options options;
+	struct ckpt_save_report report;
+	struct ckpt_error err;
 	int rc;
+};
 
-	if (!take_options(kwargs, &options, &progress))
-		return NULL;
-	model = ckpt_py_model_use(self);
-	if (!model)
-		return NULL;
-	if (ckpt_py_work_begin(&work, progress)) {
-		options.progress = ckpt_py_work_progress;
-		options.progress_ctx = options.unfit_ctx = &work;
-		options.cancel = &work.cancel;
-		options.unfit = note_unfit;
-		rc = path ? ckpt_save(model, path, &options, &report, &err)
-			  : ckpt_save_in_place(model, &options, &report, &err);
-		ckpt_py_work_end(&work);
-		if (rc < 0)
-			raise_unfit(self, &err, rc, work.list);
-		else if (!PyErr_Occurred()) /* it was cancelled too late, and is saved */
-			result = report_dict(&report, work.list);
-		Py_DECREF(work.list);
+static void call_save(struct task *task)
+{
+	struct save *s = (struct save *)task;
+
+	s->rc = s->path ? ckpt_save(s->model, PyBytes_AsString(s->path), &s->options, &s->report, &s->err)
+			: ckpt_save_in_place(s->model, &s->options, &s->report, &s->err);
+}
+
+static void free_save(struct task *task)
+{
+	struct save *s = (struct save *)task;
+	PyThreadState *thread;
+
+	if (s->out_fd >= 0) {
+		thread = PyEval_SaveThread();
+		close(s->out_fd);
+		PyEval_RestoreThread(thread);
 	}
-	ckpt_py_model_drop(self);
+	if (s->model)
+		ckpt_py_model_drop(s->owner);
+	Py_XDECREF((PyObject *)s->owner);
+	Py_XDECREF(s->path);
+	Py_XDECREF(s->kwargs);
+	free(s);
+}
+
+/* Everything but the task itself. False, and an exception: it cannot be. */
+static bool prepare(struct save *s, struct model *owner, PyObject *path, PyObject *kwargs, PyObject **progress)
+{
+	s->options = (struct ckpt_save_options)CKPT_SAVE_OPTIONS_INIT;
+	s->report = (struct ckpt_save_report)CKPT_SAVE_REPORT_INIT;
+	s->err = (struct ckpt_error)CKPT_ERROR_INIT;
+	s->out_fd = -1;
+	s->owner = (struct model *)Py_NewRef((PyObject *)owner);
+	s->path = Py_XNewRef(path);
+	s->kwargs = Py_XNewRef(kwargs);
+	s->task.call = call_save;
+	s->task.free = free_save;
+	s->task.stays = !path;
+	if (!take_options(kwargs, &s->options, progress))
+		return false;
+	if (s->options.flags & CKPT_SAVE_TO_FD)
+		s->out_fd = fcntl(s->options.out_fd, F_DUPFD_CLOEXEC, 0);
+	if (s->out_fd >= 0) /* what is none is the library's to say */
+		s->options.out_fd = s->out_fd;
+	s->options.progress = ckpt_py_task_progress;
+	s->options.naming = ckpt_py_task_naming;
+	s->options.unfit = note_unfit;
+	s->options.progress_ctx = s->options.naming_ctx = s->options.unfit_ctx = s;
+	s->options.cancel = &s->task.cancel;
+	s->model = ckpt_py_model_use(owner);
+	return s->model != NULL;
+}
+
+/* PATH NULL: in place. */
+static PyObject *save_model(struct model *self, PyObject *path, PyObject *kwargs)
+{
+	struct save *s = calloc(1, sizeof(*s));
+	PyObject *result = NULL, *progress = Py_None;
+
+	if (!s)
+		return PyErr_NoMemory();
+	if (!prepare(s, self, path, kwargs, &progress) || !ckpt_py_task_init(&s->task, progress)) {
+		free_save(&s->task);
+		return NULL;
+	}
+	if (!ckpt_py_task_run(&s->task))
+		return NULL;
+	if (s->rc < 0)
+		raise_unfit(self, &s->err, s->rc, s->task.list);
+	else if (!PyErr_Occurred()) /* it was cancelled too late, and is saved */
+		result = report_dict(&s->report, s->task.list);
+	ckpt_py_task_free(&s->task);
 	return result;
 }
 
@@ -225,7 +281,7 @@ PyObject *ckpt_py_save(PyObject *object, PyObject *args, PyObject *kwargs)
 
 	if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path))
 		return NULL;
-	result = save_model((struct model *)object, PyBytes_AsString(path), kwargs);
+	result = save_model((struct model *)object, path, kwargs);
 	Py_DECREF(path);
 	return result;
 }

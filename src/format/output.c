@@ -106,6 +106,7 @@ int ckpt_output_write(const struct ckpt_output *o, const char *path, struct ckpt
 				    ckpt_model_mode(o->model), &sink, err);
 	if (rc < 0)
 		return rc;
+	ckpt_sink_set_save(sink, o->options);
 	rc = write_to(o, path, sink, err);
 	/* errors of the sink have its path already; all others are about the input */
 	rc = ckpt_error_at(err, rc, ckpt_document_path(o->model->doc), NULL, CKPT_NO_OFFSET);

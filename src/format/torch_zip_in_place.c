@@ -564,6 +564,7 @@ static int make_clone(struct job *j, const char *path, bool *done, struct ckpt_e
 
 	if (rc < 0)
 		return rc;
+	ckpt_sink_set_save(j->sink, j->o);
 	rc = write_clone(j, done, err);
 	if (rc == 0 && *done)
 		return ckpt_sink_commit(j->sink, err);

@@ -19,6 +19,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "io/fault.h"
+#include "io/naming.h"
 #include "io/space.h"
 #include "io/temp.h"
 #include "io/tree.h"
@@ -39,6 +40,7 @@ enum { MOST_UNSYNCED = 16 };
 struct ckpt_folder {
 	char *path, *parent, *temp; /* owned; PARENT: the folder that PATH is in */
 	struct ckpt_folder_own own;
+	const struct ckpt_save_options *save; /* which may end it; NULL: none */
 	unsigned flags;
 	mode_t mode;
 	bool made; /* TEMP exists, and is to be removed at the end */
@@ -345,6 +347,11 @@ static int give_name(struct ckpt_folder *f, struct ckpt_error *err)
 	return 0;
 }
 
+void ckpt_folder_set_save(struct ckpt_folder *f, const struct ckpt_save_options *o)
+{
+	f->save = o;
+}
+
 int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 {
 	bool sync = !(f->flags & CKPT_FOLDER_NO_SYNC);
@@ -353,7 +360,11 @@ int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 	if (rc == 0)
 		rc = set_mode(f, err);
 	if (rc == 0)
+		rc = ckpt_naming_begin(f->save, err);
+	if (rc == 0) {
 		rc = give_name(f, err);
+		ckpt_naming_end(f->save, rc);
+	}
 	if (rc == 0 && sync)
 		rc = sync_folder(f->parent, err);
 	rc = ckpt_error_at(err, rc, f->path, NULL, CKPT_NO_OFFSET);

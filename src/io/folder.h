@@ -12,6 +12,7 @@
  * folder, the new one, or does not exist.
  */
 struct ckpt_folder;
+struct ckpt_save_options;
 
 enum ckpt_folder_flags {
 	CKPT_FOLDER_REPLACE = 1 << 0, /* see ckpt_folder_own; else an existing one is CKPT_E_EXISTS */
@@ -58,6 +59,12 @@ int ckpt_folder_end_file(struct ckpt_folder *folder, struct ckpt_sink *sink, int
 
 /* Wait until all files that were ended are on the disk. Commit does so too. */
 int ckpt_folder_sync(struct ckpt_folder *folder, struct ckpt_error *err);
+
+/*
+ * The folder is the output of a save with the options O, which may end it until it has its name. O is
+ * borrowed until the folder is closed.
+ */
+void ckpt_folder_set_save(struct ckpt_folder *folder, const struct ckpt_save_options *o);
 
 /* Give the folder its name and sync its parent. Closes the folder in any case. */
 int ckpt_folder_commit(struct ckpt_folder *folder, struct ckpt_error *err);

@@ -17,6 +17,7 @@
 
 #include "base/paths.h"
 #include "io/fault.h"
+#include "io/naming.h"
 #include "io/space.h"
 #include "io/spool.h"
 #include "io/temp.h"
@@ -49,6 +50,7 @@ struct ckpt_sink {
 	mode_t new_mode, mode;	 /* of a new file; of the one that is replaced */
 	uid_t owner;
 	gid_t group;
+	const struct ckpt_save_options *save; /* which may end it; NULL: none */
 	int to; /* the bytes go there at the end, and the file gets no name; -1: it gets one */
 	const volatile int *cancel; /* of TO; may be NULL */
 	uint8_t *map; /* of MAP_SIZE bytes; NULL: it is written to by calls */
@@ -504,9 +506,32 @@ int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err)
 	return ckpt_error_at(err, rc, sink->path, NULL, CKPT_NO_OFFSET);
 }
 
+void ckpt_sink_set_save(struct ckpt_sink *sink, const struct ckpt_save_options *o)
+{
+	sink->save = o;
+}
+
+/* What is too short yet gets its size first, so that nothing waits once the naming has begun. */
+static int begin_naming(struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	int rc = extend_to_least_size(sink, err);
+
+	return rc < 0 ? rc : ckpt_naming_begin(sink->save, err);
+}
+
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err)
 {
-	int rc = sink->to < 0 ? give_name(sink, err) : send(sink, err);
+	int rc;
+
+	if (sink->to < 0) {
+		rc = begin_naming(sink, err);
+		if (rc == 0) {
+			rc = give_name(sink, err);
+			ckpt_naming_end(sink->save, rc);
+		}
+	} else {
+		rc = send(sink, err);
+	}
 
 	if (rc == 0 && !(sink->flags & CKPT_SINK_NO_SYNC))
 		rc = sync_dir(sink, err);

@@ -10,6 +10,7 @@
  * final name, whatever ends the process.
  */
 struct ckpt_sink;
+struct ckpt_save_options;
 
 enum ckpt_sink_flags {
 	CKPT_SINK_REPLACE = 1 << 0, /* an existing file is replaced, else it is CKPT_E_EXISTS */
@@ -87,6 +88,12 @@ void ckpt_sink_start_sync(struct ckpt_sink *sink);
 
 /* Give the file its name without any sync: for files of a folder that is synced as a whole. */
 int ckpt_sink_name(struct ckpt_sink *sink, struct ckpt_error *err);
+
+/*
+ * The file is the output of a save with the options O, which may end it until it has its name. O is
+ * borrowed until the sink is closed.
+ */
+void ckpt_sink_set_save(struct ckpt_sink *sink, const struct ckpt_save_options *o);
 
 /* Give the file its name and sync the folder, or send it. Closes the sink in any case. */
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err);

@@ -134,8 +134,10 @@ static int write_folder(struct folder_writer *t, const char *path, struct ckpt_e
 	if (rc == 0)
 		rc = ckpt_model_check_saved(t->members.model, t->options->flags, err);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(doc), NULL, CKPT_NO_OFFSET);
-	if (rc == 0)
+	if (rc == 0) {
+		ckpt_folder_set_save(t->folder, t->options);
 		return ckpt_folder_commit(t->folder, err);
+	}
 	ckpt_folder_discard(t->folder);
 	return rc;
 }

@@ -27,8 +27,8 @@ enum {
 	GATHER = 1 << 20,	/* size of a gathered write */
 	SMALL = 64 << 10,	/* pieces up to here go through memory */
 	WINDOW = 256 << 10,	/* small pieces are read in windows of this size */
-	KERNEL_STEP = 64 << 20, /* the cancel flag is checked after each */
-	SYNC_STEP = 16 << 20,	/* the same */
+	KERNEL_STEP = 8 << 20, /* the cancel flag is checked after each */
+	SYNC_STEP = 2 << 20,	/* the same */
 	MOST_WINDOWS = 32,
 	LONG_PART = 8 << 20, /* long enough to keep the threads busy by itself */
 	FEW_FULL = 4,	     /* full buffers in a row, before a thread is started to write them */

@@ -169,8 +169,10 @@ static int save_folder(struct dcp_saver *s, const char *path)
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(s->edit.model, s->b.err);
 	rc = ckpt_error_at(s->b.err, rc, s->dcp->path, NULL, CKPT_NO_OFFSET);
-	if (rc == 0)
+	if (rc == 0) {
+		ckpt_folder_set_save(folder, s->b.o);
 		return ckpt_folder_commit(folder, s->b.err);
+	}
 	ckpt_folder_discard(folder);
 	return rc;
 }

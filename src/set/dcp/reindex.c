@@ -462,8 +462,10 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 		rc = ckpt_dcp_copy_others(&b);
 	if (rc == 0)
 		rc = write_index(r, folder, b.to, index, ckpt_set_sink_flags(r->o->flags));
-	if (rc == 0)
+	if (rc == 0) {
+		ckpt_folder_set_save(folder, &o);
 		return ckpt_folder_commit(folder, r->err);
+	}
 	ckpt_folder_discard(folder);
 	return rc;
 }

@@ -360,6 +360,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 		rc = ckpt_model_check_saved(model, options->flags, err);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && s.folder) {
+		ckpt_folder_set_save(s.folder, options);
 		rc = ckpt_folder_commit(s.folder, err);
 		s.folder = NULL;
 	}

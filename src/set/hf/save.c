@@ -255,6 +255,7 @@ static int save_set(struct hf_saver *s, const char *path)
 	if (rc == 0)
 		rc = write_all(s);
 	if (rc == 0 && !(o->flags & CKPT_SAVE_DRY_RUN)) {
+		ckpt_folder_set_save(s->folder, o);
 		rc = ckpt_folder_commit(s->folder, s->err);
 		s->folder = NULL;
 	}

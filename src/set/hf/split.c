@@ -289,6 +289,7 @@ static int save_set(struct hf_splitter *s, const char *path)
 	if (rc == 0)
 		rc = write_all(s);
 	if (rc == 0 && !(s->o.flags & CKPT_SAVE_DRY_RUN)) {
+		ckpt_folder_set_save(s->folder, &s->o);
 		rc = ckpt_folder_commit(s->folder, s->err);
 		s->folder = NULL;
 	}
