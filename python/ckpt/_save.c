@@ -205,18 +205,17 @@ static void call_save(struct task *task)
 
 	s->rc = s->path ? ckpt_save(s->model, PyBytes_AsString(s->path), &s->options, &s->report, &s->err)
 			: ckpt_save_in_place(s->model, &s->options, &s->report, &s->err);
+	if (s->out_fd >= 0)
+		close(s->out_fd);
+	s->out_fd = -1;
 }
 
 static void free_save(struct task *task)
 {
 	struct save *s = (struct save *)task;
-	PyThreadState *thread;
 
-	if (s->out_fd >= 0) {
-		thread = PyEval_SaveThread();
+	if (s->out_fd >= 0) /* it was not used */
 		close(s->out_fd);
-		PyEval_RestoreThread(thread);
-	}
 	if (s->model)
 		ckpt_py_model_drop(s->owner);
 	Py_XDECREF((PyObject *)s->owner);

@@ -22,22 +22,41 @@ def write(model: _ckpt.Model, target: Any, progress: Any = None, **options: Any)
 
 
 def _write_stream(model: _ckpt.Model, target: Any, tell: Any, options: Dict[str, Any]) -> Dict[str, Any]:
+    import tempfile
+
+    stream = tempfile.TemporaryFile()
+    try:
+        return _send(model, stream, target, tell, options)
+    finally:
+        _close_later(stream)
+
+
+def _close_later(stream: Any) -> None:
+    """The close() of an unnamed file gives its bytes back, for which a disk may take seconds: Ctrl-C does not wait."""
+    import threading
+
+    try:
+        threading.Thread(target=stream.close).start()
+    except RuntimeError:  # the interpreter ends
+        stream.close()
+
+
+def _send(model: _ckpt.Model, stream: Any, target: Any, tell: Any, options: Dict[str, Any]) -> Dict[str, Any]:
     import errno
     import io
     import tempfile
 
-    with tempfile.TemporaryFile() as stream:
-        options["spool_folder"] = options.get("spool_folder") or tempfile.gettempdir()
-        report = model.save("<file>", out_fd=stream.fileno(), progress=tell, **options)
-        stream.seek(0)
-        while True:
-            piece = memoryview(stream.read(PIECE))
-            if not piece:
-                return report
-            while piece:
-                taken = target.write(piece)
-                if taken is None and not isinstance(target, io.RawIOBase):
-                    taken = len(piece)  # as objects of one's own, which take all, often say
-                if not taken or not 0 < taken <= len(piece):
-                    raise BlockingIOError(errno.EAGAIN, "the file took only a part of the checkpoint")
-                piece = piece[taken:]
+    options["spool_folder"] = options.get("spool_folder") or tempfile.gettempdir()
+    report = model.save("<file>", out_fd=stream.fileno(), progress=tell, **options)
+    stream.seek(0)
+    while True:
+        piece = memoryview(stream.read(PIECE))
+        if not piece:
+            return report
+        while piece:
+            taken = target.write(piece)
+            if taken is None and not isinstance(target, io.RawIOBase):
+                taken = len(piece)  # as objects of one's own, which take all, often say
+            if not taken or not 0 < taken <= len(piece):
+                raise BlockingIOError(errno.EAGAIN, "the file took only a part of the checkpoint")
+            piece = piece[taken:]
