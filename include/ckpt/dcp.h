@@ -26,6 +26,8 @@ struct ckpt_reindex_options {
 	/* bytes of data files; TOTAL is 0 until the index is made; may be NULL */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
+	int (*naming)(void *ctx, enum ckpt_naming what); /* as in struct ckpt_save_options */
+	void *naming_ctx;
 };
 #define CKPT_REINDEX_OPTIONS_INIT \
 	{ \

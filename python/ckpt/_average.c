@@ -147,40 +147,76 @@ PyObject *ckpt_py_average(PyObject *module, PyObject *args)
 	return result;
 }
 
+struct reindexing {
+	struct task task;
+	PyObject *path, *out; /* OUT NULL: in place */
+	PyObject *args;	      /* has the texts of OPTIONS */
+	struct ckpt_reindex_options options;
+	struct ckpt_reindex_report report;
+	struct ckpt_error err;
+	int rc;
+};
+
+static void call_reindex(struct task *task)
+{
+	struct reindexing *r = (struct reindexing *)task;
+
+	r->rc = ckpt_reindex(PyBytes_AsString(r->path), r->out ? PyBytes_AsString(r->out) : NULL,
+			     &r->options, &r->report, &r->err);
+}
+
+static void free_reindexing(struct task *task)
+{
+	struct reindexing *r = (struct reindexing *)task;
+
+	Py_XDECREF(r->path);
+	Py_XDECREF(r->out);
+	Py_XDECREF(r->args);
+	free(r);
+}
+
+static PyObject *reindex_dict(const struct ckpt_reindex_report *report)
+{
+	return Py_BuildValue("{s:s,s:I,s:K,s:K,s:K,s:K}", "source", report->source, "indexes",
+			     (unsigned)report->indexes, "entries", (unsigned long long)report->entries,
+			     "chunks", (unsigned long long)report->chunks, "uncovered",
+			     (unsigned long long)report->uncovered, "nbytes",
+			     (unsigned long long)report->nbytes);
+}
+
 PyObject *ckpt_py_reindex(PyObject *module, PyObject *args)
 {
-	struct ckpt_reindex_options options = CKPT_REINDEX_OPTIONS_INIT;
-	struct ckpt_reindex_report report = CKPT_REINDEX_REPORT_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	PyObject *path = NULL, *target, *progress, *out = NULL, *result = NULL;
-	int from_ranks, rc;
-	struct work work;
+	struct reindexing *r = calloc(1, sizeof(*r));
+	PyObject *target, *progress, *result = NULL;
+	int from_ranks;
 
-	if (!PyArg_ParseTuple(args, "O&OIzpO", PyUnicode_FSConverter, &path, &target,
-			      &options.flags, &options.for_torch, &from_ranks, &progress))
+	if (!r)
+		return PyErr_NoMemory();
+	r->options = (struct ckpt_reindex_options)CKPT_REINDEX_OPTIONS_INIT;
+	r->report = (struct ckpt_reindex_report)CKPT_REINDEX_REPORT_INIT;
+	r->err = (struct ckpt_error)CKPT_ERROR_INIT;
+	r->args = Py_NewRef(args);
+	r->task.call = call_reindex;
+	r->task.free = free_reindexing;
+	if (!PyArg_ParseTuple(args, "O&OIzpO", PyUnicode_FSConverter, &r->path, &target,
+			      &r->options.flags, &r->options.for_torch, &from_ranks, &progress) ||
+	    (target != Py_None && !PyUnicode_FSConverter(target, &r->out)) ||
+	    !ckpt_py_task_init(&r->task, progress)) {
+		free_reindexing(&r->task);
 		return NULL;
-	if ((target == Py_None || PyUnicode_FSConverter(target, &out)) &&
-	    ckpt_py_work_begin(&work, progress)) {
-		const char *from = PyBytes_AsString(path), *to = out ? PyBytes_AsString(out) : NULL;
-
-		options.from_ranks = from_ranks != 0;
-		options.progress = ckpt_py_work_progress;
-		options.progress_ctx = &work;
-		options.cancel = &work.cancel;
-		rc = ckpt_reindex(from, to, &options, &report, &err);
-		ckpt_py_work_end(&work);
-		Py_DECREF(work.list);
-		if (rc < 0 || PyErr_Occurred())
-			ckpt_py_raise(PyModule_GetState(module), &err, rc);
-		else
-			result = Py_BuildValue("{s:s,s:I,s:K,s:K,s:K,s:K}", "source", report.source,
-					       "indexes", (unsigned)report.indexes, "entries",
-					       (unsigned long long)report.entries, "chunks",
-					       (unsigned long long)report.chunks, "uncovered",
-					       (unsigned long long)report.uncovered, "nbytes",
-					       (unsigned long long)report.nbytes);
 	}
-	Py_XDECREF(out);
-	Py_DECREF(path);
+	r->task.stays = !r->out;
+	r->options.from_ranks = from_ranks != 0;
+	r->options.progress = ckpt_py_task_progress;
+	r->options.naming = ckpt_py_task_naming;
+	r->options.progress_ctx = r->options.naming_ctx = r;
+	r->options.cancel = &r->task.cancel;
+	if (!ckpt_py_task_run(&r->task))
+		return NULL;
+	if (r->rc < 0 || PyErr_Occurred())
+		ckpt_py_raise(PyModule_GetState(module), &r->err, r->rc);
+	else
+		result = reindex_dict(&r->report);
+	ckpt_py_task_free(&r->task);
 	return result;
 }

@@ -127,7 +127,7 @@ struct task {
 	void (*free)(struct task *task); /* also the struct itself */
 	bool stays; /* it is waited for to its end: it changes what has a name already */
 	PyObject *function, *list; /* as of struct work; owned */
-	int cancel; /* for `cancel` of the options */
+	int cancel;		   /* for `cancel` of the options */
 
 	pthread_mutex_t lock; /* for the rest */
 	pthread_cond_t changed;

@@ -57,6 +57,7 @@ def entries(path, directory, torch):
     yield "merge", lambda out: ckpt.merge(directory, out)
     yield "split", lambda out: ckpt.split(path, out, ranks=2)
     yield "split into safetensors", lambda out: ckpt.split(path, out, ranks=2, to="safetensors")
+    yield "reindex", lambda out: ckpt.reindex(directory, out)
     yield "average", lambda out: ckpt.average([path, path], out)
 
 

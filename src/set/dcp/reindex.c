@@ -446,6 +446,8 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 	o.cancel = r->o->cancel;
 	o.progress = r->o->progress;
 	o.progress_ctx = r->o->progress_ctx;
+	o.naming = r->o->naming;
+	o.naming_ctx = r->o->naming_ctx;
 	b.total = r->total = nbytes_of_files(r);
 	rc = ckpt_folder_open(out, &own, 0, ckpt_set_folder_flags(&o), mode_of(r->path), &folder,
 			      r->err);
