@@ -179,11 +179,12 @@ struct ckpt_save_options {
 	const char *spool_folder;
 	/*
 	 * Called when the output is complete and synced, directly before it gets its name
-	 * (CKPT_NAMING_BEGINS): not 0, and the save ends with CKPT_E_CANCELLED, without an output. Called
-	 * again when it has its name, before the folder is synced (CKPT_NAMING_ENDED): what it returns
-	 * does not matter then. So a program that makes a save in a thread and stops waiting for it knows whether
-	 * there is an output or will never be one. Not called with CKPT_SAVE_TO_FD, nor by a save
-	 * in place that changes the files themselves. May be NULL.
+	 * (CKPT_NAMING_BEGINS): not 0, and the save ends with CKPT_E_CANCELLED, without an output.
+	 * Called again when it has its name, or failed to get it, before the folder is synced
+	 * (CKPT_NAMING_ENDED): what it returns does not matter then. So a program that makes a save
+	 * in a thread and stops waiting for it knows whether there is an output or will never be
+	 * one. Not called with CKPT_SAVE_TO_FD, nor by a save in place that changes the files
+	 * themselves. May be NULL.
 	 */
 	int (*naming)(void *ctx, enum ckpt_naming what);
 	void *naming_ctx;

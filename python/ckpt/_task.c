@@ -7,7 +7,8 @@
  * What must stay true:
  *  - Functions of Python's are called by the caller's thread, while the other waits: they see the
  *    thread, the signals and the exceptions of whoever made the call.
- *  - The caller leaves only after CANCEL is up and never while the output gets its name
+ *  - The caller leaves only after a signal, as what else ends a call can wait until all is clean, only
+ *    with CANCEL up and never while the output gets its name
  *    (NAMING_BEGINS): what is there when the call ends is all that will ever be. Both are decided
  *    under LOCK.
  *  - Nobody waits for the GIL with LOCK, and nobody for LOCK's condition with the GIL.
@@ -22,7 +23,7 @@
 
 enum {
 	LOOK_MS = 20,	/* between two looks for signals */
-	GRACE_MS = 100, /* for a call that was cancelled, before it is left */
+	GRACE_MS = 140, /* for a call that was cancelled, before it is left */
 };
 
 /* Threads of this process whose callers have left. */
@@ -72,8 +73,9 @@ static int ask_caller(struct task *t, struct task_question *what)
 	if (!t->left && !t->cancel) {
 		t->question = what;
 		pthread_cond_broadcast(&t->changed);
-		while (t->question == what && !t->left)
+		while (t->question == what && !t->left && !t->cancel)
 			pthread_cond_wait(&t->changed, &t->lock);
+		t->question = NULL;
 		rc = t->left || t->cancel ? -1 : 0;
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -166,25 +168,33 @@ static bool answer(struct task *t, const struct task_question *what)
 	return fine && PyErr_CheckSignals() == 0;
 }
 
-/* LOCK is held. Look for signals, and answer a question; LEAVE_AT is set once there is an exception. */
+/*
+ * LOCK is held, but not meanwhile. Look for signals, and answer the question that there is; whoever asks
+ * it waits. If there is an exception then, nothing is answered any more, and LEAVE_AT is set.
+ */
 static void turn_to_python(struct task *t, PyThreadState **thread, struct timespec *leave_at)
 {
 	const struct task_question *what = t->question;
-	bool fine;
+	bool fine, is_signal;
 
 	pthread_mutex_unlock(&t->lock);
 	PyEval_RestoreThread(*thread);
-	fine = PyErr_CheckSignals() == 0 && (!what || answer(t, what));
+	fine = PyErr_CheckSignals() == 0;
+	is_signal = !fine;
+	if (fine && what) {
+		fine = answer(t, what);
+		is_signal = !fine && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+	}
 	*thread = PyEval_SaveThread();
 	pthread_mutex_lock(&t->lock);
 	if (!fine) {
 		__atomic_store_n(&t->cancel, 1, __ATOMIC_SEQ_CST);
 		*leave_at = in_milliseconds(CLOCK_MONOTONIC, GRACE_MS);
+		t->stays |= !is_signal;
 	}
-	if (what) {
+	if (what)
 		t->question = NULL;
-		pthread_cond_broadcast(&t->changed);
-	}
+	pthread_cond_broadcast(&t->changed);
 }
 
 /* Until the thread is done: true. False: it was left, and the task is its own. */

@@ -363,7 +363,7 @@ int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 		rc = ckpt_naming_begin(f->save, err);
 	if (rc == 0) {
 		rc = give_name(f, err);
-		ckpt_naming_end(f->save, rc);
+		ckpt_naming_end(f->save);
 	}
 	if (rc == 0 && sync)
 		rc = sync_folder(f->parent, err);

@@ -22,10 +22,10 @@ static inline int ckpt_naming_begin(const struct ckpt_save_options *o, struct ck
 	return 0;
 }
 
-/* The output has its name: RC 0. Before anything else waits for the disk. */
-static inline void ckpt_naming_end(const struct ckpt_save_options *o, int rc)
+/* The output has its name, or cannot get it. Before anything else waits for the disk. */
+static inline void ckpt_naming_end(const struct ckpt_save_options *o)
 {
-	if (o && o->naming && rc == 0)
+	if (o && o->naming)
 		o->naming(o->naming_ctx, CKPT_NAMING_ENDED);
 }
 

@@ -527,7 +527,7 @@ int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err)
 		rc = begin_naming(sink, err);
 		if (rc == 0) {
 			rc = give_name(sink, err);
-			ckpt_naming_end(sink->save, rc);
+			ckpt_naming_end(sink->save);
 		}
 	} else {
 		rc = send(sink, err);

@@ -472,6 +472,66 @@ static void a_raised_flag_cancels(void **state)
 	ckpt_close(model);
 }
 
+struct naming {
+	int refuse;
+	unsigned begun, ended;
+	bool early, late; /* OUT was there before, or not there after */
+};
+
+static int see_naming(void *ctx, enum ckpt_naming what)
+{
+	struct naming *n = ctx;
+
+	if (what == CKPT_NAMING_BEGINS) {
+		n->begun++;
+		n->early |= unit_exists(out);
+		return n->refuse;
+	}
+	n->ended++;
+	n->late |= !unit_exists(out);
+	return -1; /* does not matter */
+}
+
+/* One row for each writer. */
+static const struct {
+	const char *format;
+	uint32_t ranks;
+	uint64_t shard_size;
+} writers[] = {
+	{ "torch", 0, 0 }, { "torch-legacy", 0, 0 }, { "safetensors", 0, 0 }, { "npz", 0, 0 },
+	{ "npy", 0, 0 },   { "dcp", 2, 0 },	     { "safetensors", 2, 0 }, { "torch", 0, 1 },
+};
+
+static void whoever_refuses_the_name_gets_no_output(void **state)
+{
+	struct ckpt_model *model;
+
+	(void)state;
+	assert_int_equal(ckpt_open(in, &model, &err), 0);
+	for (size_t i = 0; i < sizeof(writers) / sizeof(writers[0]); i++)
+		for (int refuse = 1; refuse >= 0; refuse--) {
+			struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+			struct naming naming = { .refuse = refuse };
+			char *command;
+
+			options.format = writers[i].format;
+			options.ranks = writers[i].ranks;
+			options.shard_size = writers[i].shard_size;
+			options.naming = see_naming;
+			options.naming_ctx = &naming;
+			assert_int_equal(ckpt_save(model, out, &options, NULL, &err),
+					 refuse ? CKPT_E_CANCELLED : 0);
+			assert_int_equal(naming.begun, 1);
+			assert_int_equal(naming.ended, !refuse);
+			assert_false(naming.early || naming.late);
+			assert_int_equal(unit_folder_count(folder), refuse ? 1 : 2);
+			assert_true(asprintf(&command, "rm -rf '%s'", out) > 0);
+			assert_int_equal(system(command), 0);
+			free(command);
+		}
+	ckpt_close(model);
+}
+
 /* ---- the sink itself ---- */
 
 static void a_sink_that_is_dropped_leaves_nothing(void **state)
@@ -661,6 +721,7 @@ UNIT_SUITE(test_sink)
 		WITH_FILE(an_input_that_changes_meanwhile_is_an_error),
 		WITH_FILE(a_dry_run_writes_nothing),
 		WITH_FILE(a_raised_flag_cancels),
+		WITH_FILE(whoever_refuses_the_name_gets_no_output),
 		WITH_FILE(a_sink_that_is_dropped_leaves_nothing),
 		WITH_FILE(a_folder_that_is_not_there_is_named),
 		WITH_FILE(many_threads_write_through_a_map),

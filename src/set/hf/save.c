@@ -141,6 +141,7 @@ static int write_shard(struct hf_saver *s, uint32_t shard, bool dry, uint64_t *n
 	o.unfit = NULL; /* it was said of all at once */
 	o.progress = o.progress ? show_progress : NULL;
 	o.progress_ctx = s;
+	o.naming = NULL; /* of the directory alone */
 	if (rc == 0)
 		rc = s->out.safetensors ? write_tensors(s, shard, path, &o, &report)
 					: write_pickle(s, shard, path, &o, &report);

@@ -193,6 +193,7 @@ static int write_parts(struct hf_splitter *s, struct rank_part *const *parts, ui
 		  (dry ? CKPT_SAVE_DRY_RUN : 0u);
 	o.progress = o.progress ? show_progress : NULL;
 	o.progress_ctx = s;
+	o.naming = NULL; /* of the directory alone */
 	if (rc == 0) {
 		const struct ckpt_safetensors_pair metadata[] = {
 			{ "DCP_SHARDING_INFO", (const char *)offsets.data, 17,
