@@ -125,7 +125,7 @@ struct task_question {
 struct task {
 	void (*call)(struct task *task); /* in the thread, without the GIL */
 	void (*free)(struct task *task); /* also the struct itself */
-	bool stays; /* it is waited for to its end: it changes what has a name already */
+	bool stays; /* it is waited for: it changes what has a name already, or no signal ends it */
 	PyObject *function, *list; /* as of struct work; owned */
 	int cancel;		   /* for `cancel` of the options */
 
