@@ -23,7 +23,7 @@
 
 enum {
 	LOOK_MS = 20,	/* between two looks for signals */
-	GRACE_MS = 140, /* for a call that was cancelled, before it is left */
+	GRACE_MS = 110, /* for a call that was cancelled, before it is left */
 };
 
 /* Threads of this process whose callers have left. */
