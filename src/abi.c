@@ -27,7 +27,7 @@
 #define FIXED(type, bytes) HAS_SIZE(type, bytes)
 
 SIZED(ckpt_collectives, ctx, 48)
-SIZED(ckpt_broadcast_options, interface, 192)
+SIZED(ckpt_broadcast_options, failure, 200)
 SIZED(ckpt_broadcast_report, advice, 1432)
 SIZED(ckpt_inner, tensors, 48)
 SIZED(ckpt_reindex_options, naming_ctx, 72)

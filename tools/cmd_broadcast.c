@@ -137,7 +137,8 @@ static bool parse_number(const char *text, int64_t *out)
 	return end != text && !*end && *text >= '0' && *text <= '9' && n <= 1 << 24;
 }
 
-static int parse_numbers(struct ckpt_broadcast_options *o)
+/* Without COMPLAINS what is wrong is passed over. */
+static int parse_numbers(struct ckpt_broadcast_options *o, bool complains)
 {
 	const struct {
 		const char *name, *text;
@@ -158,10 +159,13 @@ static int parse_numbers(struct ckpt_broadcast_options *o)
 
 		if (!numbers[i].text)
 			continue;
-		if (!parse_number(numbers[i].text, &n) || (numbers[i].out && !n))
+		if (!parse_number(numbers[i].text, &n) || (numbers[i].out && !n)) {
+			if (!complains)
+				continue;
 			return wrong_usage(&cmd_broadcast, "%s: wanted a number",
 					   option_text(&cmd_broadcast, numbers[i].name,
 						       numbers[i].text));
+		}
 		if (numbers[i].out)
 			*numbers[i].out = (uint32_t)n;
 		else
@@ -238,7 +242,7 @@ static int parse_all(struct ckpt_broadcast_options *o)
 	int code = read_option_variables(&cmd_broadcast);
 
 	if (code == EXIT_FINE)
-		code = parse_numbers(o);
+		code = parse_numbers(o, true);
 	if (code == EXIT_FINE)
 		code = parse_words(o);
 	if (code == EXIT_FINE)
@@ -407,6 +411,25 @@ static void set_variables(void)
 	unsetenv("NCCL_ALGO");
 }
 
+/* This rank was started wrongly, and the others wait for it: they are told, after the user was. */
+static int tell_others(struct ckpt_broadcast_options *o)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	const char *const nothing[] = { "" };
+
+	parse_numbers(o, false);
+	o->rendezvous = rendezvous;
+	o->job_key = job_key;
+	o->token_file = token_file;
+	o->launcher = launcher && !strcmp(launcher, "auto") ? NULL : launcher;
+	o->flags = 0;
+	o->cancel = catch_signals();
+	o->failure = wrong_usage_text();
+	fflush(stderr);
+	ckpt_broadcast(nothing, 1, "", o, NULL, &err);
+	return EXIT_USAGE;
+}
+
 static int run_broadcast(int argc, char **argv)
 {
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
@@ -419,12 +442,14 @@ static int run_broadcast(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	code = parse_all(&options);
+	if (code == EXIT_FINE && !(options.flags & (CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU)))
+		destination = argv[--argc];
+	if (code == EXIT_FINE && argc == first)
+		code = wrong_usage(&cmd_broadcast, "broadcast: wanted SRC and DST");
+	if (code == EXIT_USAGE)
+		return tell_others(&options);
 	if (code != EXIT_FINE)
 		return code;
-	if (!(options.flags & (CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU)))
-		destination = argv[--argc];
-	if (argc == first)
-		return wrong_usage(&cmd_broadcast, "broadcast: wanted SRC and DST");
 	if (argc - first == 1)
 		result.source = argv[first];
 	options.flags |= CKPT_BROADCAST_MAY_EXIT;

@@ -148,6 +148,7 @@ int fail(const struct ckpt_error *err);
 int set_error(struct ckpt_error *err, enum ckpt_status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+const char *wrong_usage_text(void); /* what it said last, "" before */
 int wrong_usage(const struct command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

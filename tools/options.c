@@ -120,12 +120,22 @@ const char *shown_operands(const struct command *cmd, char *buf)
 	return buf;
 }
 
+static char last_wrong_usage[400];
+
+const char *wrong_usage_text(void)
+{
+	return last_wrong_usage;
+}
+
 int wrong_usage(const struct command *cmd, const char *fmt, ...)
 {
 	char shown[MOST_OPERANDS];
 	va_list ap;
 
 	fputs("ckpt: ", stderr);
+	va_start(ap, fmt);
+	vsnprintf(last_wrong_usage, sizeof(last_wrong_usage), fmt, ap);
+	va_end(ap);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);

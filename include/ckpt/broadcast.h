@@ -146,6 +146,12 @@ struct ckpt_broadcast_options {
 	const char *token_file;
 	/* Whose address the transport tcp uses on this host; NULL: the one that reaches rank 0. */
 	const char *interface;
+	/*
+	 * The program has found out that it cannot take part, for this reason: the other ranks are told,
+	 * if they wait by tcp:// or file:DIR, and the call fails with it (CKPT_E_ARG) as theirs do. NULL:
+	 * it takes part.
+	 */
+	const char *failure;
 };
 #define CKPT_BROADCAST_OPTIONS_INIT \
 	{ \

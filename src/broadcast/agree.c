@@ -92,7 +92,7 @@ int ckpt_agree_send(struct ckpt_agreement *a, void *bytes, size_t len, uint32_t 
 
 static void set_own_text(struct ckpt_agreement *a, const char *text)
 {
-	if (a->transport->size == 1)
+	if (a->transport->size == 1 || a->transport->is_told)
 		snprintf(a->text, sizeof(a->text), "%s", text);
 	else
 		snprintf(a->text, sizeof(a->text), "rank %u (%s): %s", a->transport->rank, a->host,
@@ -114,6 +114,18 @@ static void append_silent_ranks(struct ckpt_agreement *a)
 		snprintf(a->text + len, sizeof(a->text) - len, "; no answer from %s", text);
 }
 
+/* No vote is possible any more. Who is told that a rank was interrupted has nobody to look for. */
+static void tell_others(struct ckpt_agreement *a, int code)
+{
+	const struct ckpt_transport_ops *ops = a->transport->ops;
+	int signal = code > CKPT_BROADCAST_CANCELLED ? code - CKPT_BROADCAST_CANCELLED : 0;
+
+	if (ops->stop && !a->transport->is_told && !a->asked)
+		ops->stop(a->transport, a->text, signal);
+	if (!ops->stop || !signal)
+		append_silent_ranks(a);
+}
+
 int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 {
 	uint32_t rank = a->transport->rank;
@@ -133,10 +145,13 @@ int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 		a->text[sizeof(a->text) - 1] = '\0';
 		return (int)(worst >> 32);
 	}
-	a->failed_rank = rank;
+	a->failed_rank = a->transport->is_told ? a->transport->told_rank : rank;
 	set_own_text(a, code ? text : ckpt_error_text(&err, said, sizeof(said)));
-	append_silent_ranks(a);
-	return code ? code : CKPT_BROADCAST_LOST;
+	if (!code)
+		code = a->transport->told_signal ? CKPT_BROADCAST_CANCELLED + a->transport->told_signal
+						 : CKPT_BROADCAST_LOST;
+	tell_others(a, code);
+	return code;
 }
 
 /* A vote in which a number has one rank that is not 0. */

@@ -194,6 +194,8 @@ int ckpt_broadcast(const char *const *sources, size_t count, const char *destina
 	s.code = CKPT_BROADCAST_SETUP;
 	if (rc == 0)
 		rc = ckpt_session_find_world(&s);
+	if (rc == 0 && s.o.failure)
+		rc = ckpt_fail(&s.err, CKPT_E_ARG, "%s", s.o.failure);
 	if (rc == 0)
 		rc = ckpt_session_open_transport(&s, &transport);
 	if (rc < 0) {
@@ -201,6 +203,7 @@ int ckpt_broadcast(const char *const *sources, size_t count, const char *destina
 		rc = give_error(&s, err);
 		if (s.o.ended)
 			s.o.ended(s.o.ended_ctx);
+		ckpt_session_tell_failure(&s);
 		ckpt_session_leave(&s);
 		return rc;
 	}

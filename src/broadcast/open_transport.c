@@ -38,7 +38,14 @@ static_assert((int)CKPT_MEET_HELLO <= (int)CKPT_MOST_HELLO &&
 		      (int)CKPT_MEET_PLAN <= (int)CKPT_MOST_HELLO,
 	      "a hello and a plan fit into the messages of a rendezvous");
 
-enum { INIT_PATIENCE_S = 120, SECOND_MEETING_S = 10, TCP_GRACE_S = 5 };
+enum { INIT_PATIENCE_S = 120, SECOND_MEETING_S = 10 };
+
+/*
+ * A rank that fails before it has met the others stays so long, if it has to, until they come and are
+ * told; who has sent a signal does not want to wait.
+ */
+static const uint64_t TCP_MOST_GRACE_NSEC = 5000000000;
+static const uint64_t LEAVE_NSEC = 3000000000, LEAVE_CANCELLED_NSEC = 800000000;
 
 /* Ranks of a node notice a failure by themselves at different times; an abort waits so long. */
 static const uint64_t ANNOUNCED_NSEC = 2000000000;
@@ -257,6 +264,7 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 		ckpt_tcp_star_refuse(s->star, &s->err); /* those that have the plan come there */
 	if (rc < 0)
 		return rc;
+	s->has_plan = true;
 	ckpt_meet_read_plan(bytes, plan);
 	s->agreement.failed_rank = plan->failed_rank;
 	if (!plan->status)
@@ -373,7 +381,10 @@ static int open_without_gpu(struct ckpt_session *s, struct ckpt_transport **mpi,
  */
 static int open_tcp(struct ckpt_session *s, const struct ckpt_meet_plan *plan, struct ckpt_transport **out)
 {
-	uint64_t deadline = limit_by_timeout(s, UINT64_MAX) + (s->world.rank ? TCP_GRACE_S * 1000000000ull : 0);
+	uint64_t timeout = (uint64_t)(s->o.timeout_s * 1e9);
+	uint64_t grace = timeout / 4 < TCP_MOST_GRACE_NSEC ? timeout / 4 : TCP_MOST_GRACE_NSEC;
+	uint64_t deadline = ckpt_now_nsec() + timeout + (s->world.rank ? grace : 0);
+	struct ckpt_failure_notice told = { 0 };
 	struct ckpt_tcp_star *star = s->star;
 	int rc = 0;
 
@@ -381,7 +392,13 @@ static int open_tcp(struct ckpt_session *s, const struct ckpt_meet_plan *plan, s
 	s->star = NULL;
 	if (!star)
 		rc = ckpt_tcp_star_new(&s->world, s->secret, &plan->tcp, &star, &s->err);
-	return rc < 0 ? rc : ckpt_transport_open_tcp(star, s->o.interface, s->o.cancel, deadline, out, &s->err);
+	if (rc == 0)
+		rc = ckpt_transport_open_tcp(star, s->o.interface, s->o.cancel, deadline, out, &told, &s->err);
+	if (told.status) {
+		s->agreement.failed_rank = told.rank;
+		s->signal = told.signal;
+	}
+	return rc;
 }
 
 #define OWN "own" /* in the place of a transport: this rank noticed it by itself */
@@ -655,15 +672,57 @@ int ckpt_session_open_transport(struct ckpt_session *s, struct ckpt_transport **
 
 	*out = NULL;
 	rc = open_by_options(s, out);
+	if (rc < 0 && s->rendezvous && s->rendezvous->is_told) {
+		s->agreement.failed_rank = s->rendezvous->told.rank;
+		s->signal = s->rendezvous->told.signal;
+	}
 	if (rc == CKPT_E_UNSUPPORTED)
 		s->code = CKPT_BROADCAST_NO_TRANSPORT;
 	else if (rc == CKPT_E_CANCELLED)
-		s->code = CKPT_BROADCAST_CANCELLED + ckpt_cancelled(s->o.cancel);
+		s->code = CKPT_BROADCAST_CANCELLED + (s->signal ? s->signal : ckpt_cancelled(s->o.cancel));
 	else if (rc == CKPT_E_PEER && s->agreement.broken)
 		s->code = CKPT_BROADCAST_LOST;
 	else if (rc < 0)
 		s->code = CKPT_BROADCAST_SETUP;
 	return rc;
+}
+
+/* Where the others wait, for who did not get as far. */
+static int open_to_leave(struct ckpt_session *s)
+{
+	struct ckpt_ways ways = { .has_mpi = ckpt_mpi_is_there(), .has_pmix = ckpt_rendezvous_has_pmix() };
+	enum ckpt_way way;
+	int rc = ckpt_how_to_meet(s->o.rendezvous, &s->world, from_environment, NULL, &ways, &way, NULL);
+
+	if (rc < 0 || (way != CKPT_WAY_TCP && way != CKPT_WAY_FILE))
+		return CKPT_E_UNSUPPORTED;
+	/* without a token it cannot say why, but the others learn that it is there */
+	if (way == CKPT_WAY_TCP && ckpt_token_read(s->o.token_file, from_environment, NULL, s->secret, NULL) < 0)
+		rc = ckpt_tcp_draw(s->secret, sizeof(s->secret), NULL);
+	if (rc == 0)
+		rc = open_rendezvous_again(&(struct meeting_place){ way, ways.folder, &ways.address, s->secret },
+					   &s->world, NULL, &s->rendezvous, NULL);
+	if (rc == 0)
+		s->rendezvous->cancel = s->o.cancel;
+	return rc;
+}
+
+void ckpt_session_tell_failure(struct ckpt_session *s)
+{
+	uint64_t nsec = s->err.status == CKPT_E_CANCELLED ? LEAVE_CANCELLED_NSEC : LEAVE_NSEC;
+	struct ckpt_error why = s->err;
+	struct ckpt_rendezvous *r;
+
+	if (s->world.size == 0) /* the options were refused before */
+		ckpt_session_find_world(s);
+	s->err = why;
+	if (s->has_plan || s->world.size < 2 || s->err.status == CKPT_E_PEER || s->o.collectives)
+		return;
+	if (!s->rendezvous && open_to_leave(s) < 0)
+		return;
+	r = s->rendezvous;
+	if (r->ops->leave)
+		r->ops->leave(r, &s->err, ckpt_now_nsec() + nsec);
 }
 
 void ckpt_session_leave(struct ckpt_session *s)

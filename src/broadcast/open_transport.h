@@ -16,6 +16,12 @@ int ckpt_session_open_transport(struct ckpt_session *s, struct ckpt_transport **
 /* Before its abort: tell the ranks of this node that use NCCL why, and wait for them a moment. */
 void ckpt_session_announce(struct ckpt_session *s, const struct ckpt_error *why);
 
+/*
+ * After an error of this rank alone, before all had met: the others are told, and end. It takes some
+ * seconds at most, until they are there.
+ */
+void ckpt_session_tell_failure(struct ckpt_session *s);
+
 /* After the transport was closed. Takes no longer than the grace period of gpu/bounded.h. */
 void ckpt_session_leave(struct ckpt_session *s);
 

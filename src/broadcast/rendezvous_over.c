@@ -61,14 +61,16 @@ static void close_over(struct ckpt_rendezvous *r)
 int ckpt_rendezvous_over(struct ckpt_transport *transport, const struct ckpt_world *world,
 			 struct ckpt_rendezvous **out, struct ckpt_error *err)
 {
-	static const struct ckpt_rendezvous_ops ops = { "mpi", gather, share, silent, close_over };
+	static const struct ckpt_rendezvous_ops ops = {
+		.name = "mpi", .gather = gather, .share = share, .silent = silent, .close = close_over
+	};
 	struct over *o = calloc(1, sizeof(*o));
 	int rc;
 
 	*out = NULL;
 	if (!o)
 		return ckpt_fail_nomem(err);
-	o->base = (struct ckpt_rendezvous){ &ops, *world, NULL };
+	o->base = (struct ckpt_rendezvous){ .ops = &ops, .world = *world };
 	rc = ckpt_agreement_open(&o->agreement, transport, 0, err);
 	if (rc < 0)
 		free(o);

@@ -11,6 +11,7 @@
  */
 #include "broadcast/ring.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "broadcast/piece_reader.h"
 #include "broadcast/slots.h"
@@ -498,7 +499,7 @@ static int poll_transport(struct ckpt_ring *r, struct ckpt_error *err)
 	int done;
 
 	if (!is_flying(r))
-		return 0;
+		return r->o.transport->ops->look ? r->o.transport->ops->look(r->o.transport, err) : 0;
 	done = r->o.transport->ops->test(r->o.transport, ticket_of(r, r->landed), err);
 	if (done <= 0)
 		return done;
@@ -526,6 +527,14 @@ static int check_stall(const struct ckpt_ring *r, struct ckpt_error *err)
 			 ", which reads the next, or another one has died or hangs",
 			 r->o.stall_nsec / 1000000000u, r->landed, r->chunks,
 			 reader_of(r, r->landed));
+}
+
+/* Other transports wait for the next vote: the others could not be told. */
+static int check_cancel(const struct ckpt_ring *r, struct ckpt_error *err)
+{
+	if ((r->o.transport->size > 1 && !r->o.transport->ops->stop) || !ckpt_cancelled(r->o.cancel))
+		return 0;
+	return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, nothing was written");
 }
 
 /* With the lock: where the chunk is, or is to come; NULL: not now. */
@@ -616,6 +625,8 @@ static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint6
 		rc = poll_transport(r, err);
 		if (rc == 0)
 			rc = check_stall(r, err);
+		if (rc >= 0 && check_cancel(r, err) < 0)
+			rc = CKPT_E_CANCELLED;
 		if (rc == 0 && flying)
 			pause_poll(r);
 	} while (rc >= 0);

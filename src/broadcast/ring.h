@@ -28,6 +28,7 @@ struct ckpt_ring_options {
 	uint32_t readers; /* ranks below it read, in turn */
 	bool crc;	  /* compute checksums of all bytes */
 	uint64_t stall_nsec;
+	const volatile int *cancel; /* NULL, or not 0 ends it here at once, if the transport tells the others */
 	uint64_t vote_every; /* chunks */
 
 	/* Called between two chunks, at the same places on all ranks: not 0 ends all of them. */

@@ -25,6 +25,7 @@ struct ckpt_session {
 	struct ckpt_rendezvous *rendezvous; /* owned; NULL: not needed, or not any more */
 	uint8_t secret[CKPT_WIRE_KEY];	    /* of the job's token; zeros where none is needed */
 	struct ckpt_tcp_resolved own;	    /* where the transport tcp may listen; see find_own() */
+	bool has_plan; /* all ranks have met: from then on the others hear of a failure by a vote */
 	struct ckpt_tcp_star *star;	    /* owned until a transport has it: rank 0 listens for it */
 	struct ckpt_cuda *cuda;		    /* owned; the transport's GPU, if it has one */
 	struct ckpt_board *board;	    /* owned; NULL: there is none */
@@ -47,6 +48,7 @@ struct ckpt_session {
 	char *folder;		/* owned: the one of the destination */
 	char *made;		/* owned: the outermost folder above it that was made */
 	int code;		/* enum ckpt_broadcast_code: the result of the last vote */
+	int signal;		/* that another rank got, and all end for; 0: none */
 	struct ckpt_error err;
 };
 

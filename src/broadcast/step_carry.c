@@ -73,6 +73,7 @@ static int open_ring(struct ckpt_session *s)
 		.threads = s->o.threads,
 		.readers = s->o.readers,
 		.crc = !(s->o.flags & CKPT_BROADCAST_NO_VERIFY),
+		.cancel = s->o.cancel,
 		.stall_nsec = s->agreement.patience_nsec,
 		.vote_every = vote_every ? vote_every : 1,
 		.vote = vote_on_the_way,

@@ -258,16 +258,14 @@ static int take_socket(struct ckpt_tcp_link **link)
 	return fd;
 }
 
-static void tell_others(struct ckpt_tcp_star *star, const struct ckpt_wire_join *me, int rc,
-			const struct ckpt_error *err)
+/* What all ranks end with, if this one cannot open its part. */
+static void tell_others(struct ckpt_tcp_star *star, const struct ckpt_wire_join *me, const struct ckpt_error *err,
+			const volatile int *cancel)
 {
-	bool is_own = rc != CKPT_E_PEER;
-	char text[400], said[sizeof(err->text)];
+	struct ckpt_failure_notice notice;
 
-	snprintf(text, sizeof(text), "%s%s%s%.300s", is_own ? "a rank on " : "",
-		 is_own ? me->host : "", is_own ? ": " : "",
-		 ckpt_error_text(err, said, sizeof(said)));
-	ckpt_tcp_star_stop(star, text);
+	ckpt_failure_notice_make(me->rank, me->host, err, ckpt_cancelled(cancel), &notice);
+	ckpt_tcp_star_stop(star, &notice);
 }
 
 int ckpt_tcp_ring_open(struct ckpt_tcp_star *star, const char *interface,
@@ -294,9 +292,9 @@ int ckpt_tcp_ring_open(struct ckpt_tcp_star *star, const char *interface,
 	if (rc == 0) {
 		name_neighbors(&o);
 		rc = connect_both(&o, cancel, deadline, &why);
-		if (rc < 0)
-			tell_others(star, &o.me, rc, &why);
 	}
+	if (rc < 0 && !ckpt_tcp_star_told(star))
+		tell_others(star, &o.me, &why, cancel);
 	ckpt_tcp_door_shut(&o.door);
 	if (rc == 0) {
 		out->next = take_socket(&o.out);

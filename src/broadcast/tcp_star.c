@@ -34,6 +34,9 @@ enum {
 /* To send the last words to ranks that do not read, and to hear of others that died as well. */
 static const uint64_t LAST_WORDS_NSEC = 500000000, SETTLE_NSEC = 200000000;
 
+/* For rank 0 to say why a connection has ended. */
+static const uint64_t AWAITED_NSEC = 300000000;
+
 struct ballot {
 	bool has_voted, has_stopped, is_dead;
 	unsigned count;
@@ -47,7 +50,8 @@ struct ckpt_tcp_star {
 	bool is_open;
 	bool has_stopped; /* this rank has said so */
 	bool is_over;	  /* somebody has failed: WHY */
-	char why[400];
+	bool is_told;	  /* ... and says so itself */
+	struct ckpt_failure_notice why;
 	bool has_missing; /* rank 0 has said who does not answer */
 	char missing[200];
 };
@@ -125,14 +129,22 @@ static void send_all(struct ckpt_tcp_star *s, enum ckpt_wire_kind kind, const vo
 	}
 }
 
-void ckpt_tcp_star_stop(struct ckpt_tcp_star *s, const char *why)
+static void send_stop(struct ckpt_tcp_star *s, const struct ckpt_failure_notice *why)
 {
-	size_t len = strlen(why);
+	uint8_t bytes[CKPT_MOST_FAILURE_NOTICE];
 
 	if (!s->has_stopped)
-		send_all(s, CKPT_WIRE_STOP, why,
-			 len < CKPT_WIRE_MOST_BYTES ? len : CKPT_WIRE_MOST_BYTES);
+		send_all(s, CKPT_WIRE_STOP, bytes, ckpt_failure_notice_write(why, bytes));
 	s->has_stopped = true;
+}
+
+/* That this rank ends as well. */
+static void say_stop(struct ckpt_tcp_star *s)
+{
+	struct ckpt_failure_notice notice = { .status = CKPT_E_PEER, .rank = s->m->me.rank };
+
+	snprintf(notice.text, sizeof(notice.text), "rank %" PRIu32 " (%s) has failed", s->m->me.rank, s->m->me.host);
+	send_stop(s, s->is_told ? &s->why : &notice);
 }
 
 void ckpt_tcp_star_close(struct ckpt_tcp_star *s, bool in_order)
@@ -140,7 +152,7 @@ void ckpt_tcp_star_close(struct ckpt_tcp_star *s, bool in_order)
 	if (!s)
 		return;
 	if (s->m && !in_order)
-		ckpt_tcp_star_stop(s, "");
+		say_stop(s);
 	if (s->m)
 		s->m->base.ops->close(&s->m->base); /* says BYE */
 	free(s->ballots);
@@ -182,7 +194,7 @@ int ckpt_tcp_star_listen(struct ckpt_tcp_star *s, const struct ckpt_tcp_resolved
 
 void ckpt_tcp_star_refuse(struct ckpt_tcp_star *s, const struct ckpt_error *why)
 {
-	ckpt_tcp_host_refuse(s->m, why, UINT64_MAX);
+	ckpt_tcp_host_refuse(s->m, why, CKPT_TCP_SETTLE_NSEC, UINT64_MAX);
 }
 
 /* The own end of a connection: the other side reaches this host there. */
@@ -298,9 +310,26 @@ int ckpt_tcp_star_open(struct ckpt_tcp_star *s, ckpt_tcp_listen *listen, void *c
 
 static void end_all(struct ckpt_tcp_star *s, const char *why)
 {
-	if (!s->is_over)
-		snprintf(s->why, sizeof(s->why), "%s", why);
+	if (!s->is_over) {
+		s->why.status = CKPT_E_PEER;
+		snprintf(s->why.text, sizeof(s->why.text), "%s", why);
+	}
 	s->is_over = true;
+}
+
+/* A rank says why: that is known better than what this one sees of it. Rank 0 passes it on. */
+static void take_notice(struct ckpt_tcp_star *s, const uint8_t *bytes, size_t len)
+{
+	struct ckpt_failure_notice notice;
+
+	ckpt_failure_notice_read(bytes, len, &notice);
+	if (!s->is_over) {
+		s->why = notice;
+		s->is_told = true;
+	}
+	s->is_over = true;
+	if (is_rank0(s))
+		send_stop(s, &s->why);
 }
 
 static void copy_text(char *out, size_t size, const uint8_t *bytes, size_t len)
@@ -333,18 +362,14 @@ static bool use_frame(struct ckpt_tcp_star *s, uint32_t rank, enum ckpt_wire_kin
 		      const uint8_t *bytes, size_t len)
 {
 	struct ballot *b = &s->ballots[rank];
-	char text[sizeof(s->why)];
 
 	switch (kind) {
 	case CKPT_WIRE_VOTE: return is_rank0(s) && take_numbers(b, bytes, len);
 	case CKPT_WIRE_RESULT: return !is_rank0(s) && take_numbers(b, bytes, len);
 	case CKPT_WIRE_BYE: link_of(s, rank)->said_bye = true; return true;
 	case CKPT_WIRE_STOP:
-		copy_text(text, sizeof(text), bytes, len);
 		b->has_stopped = true;
-		end_all(s, *text ? text : "another rank has failed");
-		if (is_rank0(s) && *text)
-			ckpt_tcp_star_stop(s, text);
+		take_notice(s, bytes, len);
 		return true;
 	case CKPT_WIRE_MISSING:
 		copy_text(s->missing, sizeof(s->missing), bytes, len);
@@ -404,7 +429,23 @@ static void look(struct ckpt_tcp_star *s)
 int ckpt_tcp_star_look(struct ckpt_tcp_star *s, struct ckpt_error *err)
 {
 	look(s);
-	return s->is_over ? ckpt_fail(err, CKPT_E_PEER, "%s", s->why) : 0;
+	return s->is_over ? ckpt_failure_notice_fail(&s->why, err) : 0;
+}
+
+const struct ckpt_failure_notice *ckpt_tcp_star_told(const struct ckpt_tcp_star *s)
+{
+	if (s->m->base.is_told)
+		return &s->m->base.told;
+	return s->is_told ? &s->why : NULL;
+}
+
+static bool has_more(const struct ckpt_tcp_star *s)
+{
+	for (uint32_t i = 0; i < link_count(s); i++)
+		if (link_of(s, i) && !link_of(s, i)->has_ended &&
+		    ckpt_tcp_link_has_more(link_of(s, i)))
+			return true;
+	return false;
 }
 
 /* Until something comes, for up to STEP_MSEC; links that have ended would be ready at once. */
@@ -421,6 +462,33 @@ static void wait_a_step(struct ckpt_tcp_star *s)
 				(struct pollfd){ .fd = l->fd, .events = ckpt_tcp_link_events(l) };
 	}
 	ckpt_io_poll(fds, count, STEP_MSEC);
+}
+
+int ckpt_tcp_star_await(struct ckpt_tcp_star *s, struct ckpt_error *err)
+{
+	uint64_t until = ckpt_now_nsec() + AWAITED_NSEC;
+
+	look(s);
+	while (!s->is_over && ckpt_now_nsec() < until) {
+		wait_a_step(s);
+		look(s);
+	}
+	return s->is_over ? ckpt_failure_notice_fail(&s->why, err) : 0;
+}
+
+void ckpt_tcp_star_stop(struct ckpt_tcp_star *s, const struct ckpt_failure_notice *why)
+{
+	uint64_t until = ckpt_now_nsec() + LAST_WORDS_NSEC;
+	bool is_sent = s->has_stopped; /* long ago */
+
+	send_stop(s, why);
+	if (s->is_open && !why->signal)
+		return; /* who is silent is asked for next, which takes longer */
+	while (!is_sent && ckpt_now_nsec() < until &&
+	       (is_rank0(s) ? has_more(s) : !s->ballots[0].has_stopped && s->m->link && !s->m->link->has_ended)) {
+		wait_a_step(s);
+		look(s);
+	}
 }
 
 /* ---- votes ---- */
@@ -447,7 +515,7 @@ static int wait_for_votes(struct ckpt_tcp_star *s, uint64_t deadline, struct ckp
 	look(s);
 	while (!have_all_voted(s)) {
 		if (s->is_over)
-			return ckpt_fail(err, CKPT_E_PEER, "%s", s->why);
+			return ckpt_failure_notice_fail(&s->why, err);
 		if (ckpt_now_nsec() > deadline)
 			return ckpt_fail(err, CKPT_E_PEER, "a rank does not answer");
 		wait_a_step(s);
@@ -523,15 +591,6 @@ static uint32_t list_missing(const struct ckpt_tcp_star *s, bool dead, char *tex
 	return missing;
 }
 
-static bool has_more(const struct ckpt_tcp_star *s)
-{
-	for (uint32_t i = 0; i < link_count(s); i++)
-		if (link_of(s, i) && !link_of(s, i)->has_ended &&
-		    ckpt_tcp_link_has_more(link_of(s, i)))
-			return true;
-	return false;
-}
-
 static void collect_missing(struct ckpt_tcp_star *s, uint64_t nsec)
 {
 	uint64_t now = ckpt_now_nsec(), deadline = now + nsec, last;
@@ -549,7 +608,7 @@ static void collect_missing(struct ckpt_tcp_star *s, uint64_t nsec)
 	if (list_missing(s, true, s->missing, sizeof(s->missing)) == 0)
 		list_missing(s, false, s->missing, sizeof(s->missing));
 	send_all(s, CKPT_WIRE_MISSING, s->missing, strlen(s->missing));
-	last = ckpt_now_nsec() + LAST_WORDS_NSEC;
+	last = ckpt_now_nsec() + (nsec < LAST_WORDS_NSEC ? nsec : LAST_WORDS_NSEC);
 	while (has_more(s) && ckpt_now_nsec() < last) {
 		wait_a_step(s);
 		look(s);
@@ -572,7 +631,7 @@ static void ask_missing(struct ckpt_tcp_star *s, uint64_t nsec)
 
 void ckpt_tcp_star_find_silent(struct ckpt_tcp_star *s, uint64_t nsec, char *text, size_t size)
 {
-	ckpt_tcp_star_stop(s, "");
+	say_stop(s);
 	if (!s->is_open)
 		s->missing[0] = '\0';
 	else if (is_rank0(s))

@@ -59,8 +59,15 @@ int ckpt_tcp_star_look(struct ckpt_tcp_star *star, struct ckpt_error *err);
 int ckpt_tcp_star_vote(struct ckpt_tcp_star *star, uint64_t *numbers, size_t count,
 		       uint64_t deadline, struct ckpt_error *err);
 
-/* All end, for the reason WHY, which each of them gives as its own. */
-void ckpt_tcp_star_stop(struct ckpt_tcp_star *star, const char *why);
+/*
+ * All end, for the reason WHY, which each of them gives as its own. It waits a moment for rank 0 to
+ * tell the others, as they would take this rank for one that died.
+ */
+void ckpt_tcp_star_stop(struct ckpt_tcp_star *star, const struct ckpt_failure_notice *why);
+/* What another rank has said so; NULL: none has. */
+const struct ckpt_failure_notice *ckpt_tcp_star_told(const struct ckpt_tcp_star *star);
+/* A connection has ended: until rank 0 has said why, a moment at most. As look(). */
+int ckpt_tcp_star_await(struct ckpt_tcp_star *star, struct ckpt_error *err);
 
 /* As find_silent() of a transport; "" before it is open. */
 void ckpt_tcp_star_find_silent(struct ckpt_tcp_star *star, uint64_t nsec, char *text, size_t size);

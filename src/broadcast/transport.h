@@ -86,11 +86,27 @@ struct ckpt_transport_ops {
 	 * that cannot be found out. May be NULL.
 	 */
 	void (*find_silent)(struct ckpt_transport *t, uint64_t nsec, char *text, size_t size);
+
+	/* Without a chunk on its way: has another rank ended? 0: not that it is known. NULL: 0. */
+	int (*look)(struct ckpt_transport *t, struct ckpt_error *err);
+
+	/*
+	 * The others need not find out that this rank cannot go on: they are told WHY, a whole sentence
+	 * with this rank, and end; with CKPT_E_CANCELLED if SIGNAL is not 0. NULL: they find out.
+	 */
+	void (*stop)(struct ckpt_transport *t, const char *why, int signal);
 };
 
 struct ckpt_transport {
 	const struct ckpt_transport_ops *ops;
 	uint32_t rank, size;
+	/*
+	 * An error is what another rank has said by stop(): its sentence, which is that of all ranks, of
+	 * TOLD_RANK, and SIGNAL.
+	 */
+	bool is_told;
+	uint32_t told_rank;
+	int told_signal;
 };
 
 /* alloc() and release() of transports without special needs: whole pages of memory. */

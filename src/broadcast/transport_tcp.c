@@ -22,6 +22,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,9 @@ enum {
 
 /* Between looks at what rank 0 says while bytes are carried; and how long who does not answer is looked for. */
 static const uint64_t LOOK_NSEC = 20000000, ASKED_NSEC = 1000000000;
+
+/* All that live hear of it at once, over the star: who is silent is found out sooner than it could be over MPI. */
+enum { SOONER = 4 };
 
 struct flight {
 	struct ckpt_transport_chunk chunk;
@@ -241,6 +245,18 @@ static int move_bytes(struct tcp *t, struct ckpt_error *err)
 	return 0;
 }
 
+/* After an error: is it another rank's, which all give as their own? */
+static void note_told(struct tcp *t)
+{
+	const struct ckpt_failure_notice *told = ckpt_tcp_star_told(t->star);
+
+	if (!told)
+		return;
+	t->base.is_told = true;
+	t->base.told_rank = told->rank;
+	t->base.told_signal = told->signal;
+}
+
 /* The star may know better why a connection ended, or that another rank has. */
 static int look_around(struct tcp *t, int rc, struct ckpt_error *err)
 {
@@ -250,11 +266,24 @@ static int look_around(struct tcp *t, int rc, struct ckpt_error *err)
 	if (rc == 0 && now - t->looked_at < LOOK_NSEC)
 		return 0;
 	t->looked_at = now;
-	if (ckpt_tcp_star_look(t->star, &known) == 0)
+	if ((rc < 0 ? ckpt_tcp_star_await : ckpt_tcp_star_look)(t->star, &known) == 0)
 		return rc;
-	if (rc == 0 && err)
+	note_told(t);
+	if ((rc == 0 || t->base.is_told) && err)
 		*err = known;
 	return known.status;
+}
+
+static int look(struct ckpt_transport *transport, struct ckpt_error *err)
+{
+	struct tcp *t = (struct tcp *)transport;
+	int rc;
+
+	if (t->broken)
+		return ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more");
+	rc = look_around(t, 0, err);
+	t->broken = rc < 0;
+	return rc;
 }
 
 static int test(struct ckpt_transport *transport, unsigned ticket, struct ckpt_error *err)
@@ -276,6 +305,8 @@ static int vote(struct ckpt_transport *transport, uint64_t *numbers, size_t coun
 	int rc = t->broken ? ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more")
 			   : ckpt_tcp_star_vote(t->star, numbers, count, deadline, err);
 
+	if (rc < 0)
+		note_told(t);
 	t->broken |= rc < 0;
 	return rc;
 }
@@ -297,7 +328,17 @@ static void close_tcp(struct ckpt_transport *transport)
 
 static void find_silent(struct ckpt_transport *transport, uint64_t nsec, char *text, size_t size)
 {
-	ckpt_tcp_star_find_silent(((struct tcp *)transport)->star, nsec, text, size);
+	ckpt_tcp_star_find_silent(((struct tcp *)transport)->star, nsec / SOONER, text, size);
+}
+
+static void stop(struct ckpt_transport *transport, const char *why, int signal)
+{
+	struct ckpt_failure_notice notice = { .status = signal ? CKPT_E_CANCELLED : CKPT_E_PEER,
+					      .signal = signal,
+					      .rank = transport->rank };
+
+	snprintf(notice.text, sizeof(notice.text), "%s", why);
+	ckpt_tcp_star_stop(((struct tcp *)transport)->star, &notice);
 }
 
 /* The first vote comes back only if the ring is closed on all ranks. */
@@ -310,7 +351,8 @@ static int check_all_opened(struct tcp *t, uint64_t deadline, struct ckpt_error 
 
 int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 			    const volatile int *cancel, uint64_t deadline,
-			    struct ckpt_transport **out, struct ckpt_error *err)
+			    struct ckpt_transport **out, struct ckpt_failure_notice *told,
+			    struct ckpt_error *err)
 {
 	static const struct ckpt_transport_ops ops = {
 		.name = "tcp",
@@ -322,6 +364,8 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 		.abort = give_up,
 		.close = close_tcp,
 		.find_silent = find_silent,
+		.look = look,
+		.stop = stop,
 	};
 	struct tcp *t = calloc(1, sizeof(*t));
 	char text[200] = "";
@@ -332,21 +376,25 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 		ckpt_tcp_star_close(star, false);
 		return ckpt_fail_nomem(err);
 	}
-	t->base = (struct ckpt_transport){ &ops, ckpt_tcp_star_me(star)->rank,
-					   ckpt_tcp_star_me(star)->size };
+	t->base.ops = &ops;
+	t->base.rank = ckpt_tcp_star_me(star)->rank;
+	t->base.size = ckpt_tcp_star_me(star)->size;
 	t->star = star;
 	t->in.ticket = t->out.ticket = NOBODY;
 	rc = ckpt_tcp_ring_open(star, interface, cancel, deadline, &t->ring, err);
 	if (rc == 0)
 		rc = check_all_opened(t, deadline, err);
 	t->broken = rc < 0;
+	note_told(t);
 	if (rc == 0) {
 		*out = &t->base;
 		return 0;
 	}
 	find_silent(&t->base, ASKED_NSEC, text, sizeof(text));
-	if (*text && err)
+	if (*text && err && rc == CKPT_E_PEER)
 		ckpt_error_append(err, "; no answer from %s", text);
+	if (told && t->base.is_told)
+		*told = *ckpt_tcp_star_told(star);
 	close_tcp(&t->base);
 	return rc;
 }

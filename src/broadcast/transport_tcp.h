@@ -11,10 +11,12 @@
  *
  * STAR: of ckpt_tcp_star_new() on all ranks, and on rank 0 listening; it is the transport's from now
  * on, also after an error. INTERFACE: whose address the bytes go to, or NULL. CKPT_E_PEER: the
- * connections between the ranks do not come about until DEADLINE.
+ * connections between the ranks do not come about until DEADLINE. TOLD: if another rank has ended it, what
+ * it said; its status stays 0 otherwise.
  */
 int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 			    const volatile int *cancel, uint64_t deadline,
-			    struct ckpt_transport **out, struct ckpt_error *err);
+			    struct ckpt_transport **out, struct ckpt_failure_notice *told,
+			    struct ckpt_error *err);
 
 #endif

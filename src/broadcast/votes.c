@@ -43,7 +43,9 @@ static int agree_by(vote_fn *vote, struct ckpt_session *s, int rc, int code)
 	/* whatever the step was about: what it asked of the others failed */
 	if (rc == CKPT_E_PEER || (rc < 0 && s->agreement.broken))
 		code = CKPT_BROADCAST_LOST;
-	if (cancelled && !s->named) {
+	if (rc == CKPT_E_CANCELLED && s->agreement.transport->told_signal)
+		code = CKPT_BROADCAST_CANCELLED + s->agreement.transport->told_signal;
+	else if (cancelled && !s->named) {
 		rc = ckpt_fail(&s->err, CKPT_E_CANCELLED, "interrupted, nothing was written");
 		code = CKPT_BROADCAST_CANCELLED + cancelled;
 	}

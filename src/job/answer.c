@@ -78,8 +78,11 @@ static int read_answer(struct ckpt_meeting *m, const struct ckpt_note *note, voi
 	m->answered_by = note->nonce;
 	given = ckpt_read_u32(&r);
 	p = ckpt_read_bytes(&r, given);
-	if (refused && p)
-		return ckpt_fail(err, CKPT_E_PEER, "%.*s", (int)given, (const char *)p);
+	if (refused && p) {
+		ckpt_failure_notice_read(p, given, &m->base.told);
+		m->base.is_told = true;
+		return ckpt_failure_notice_fail(&m->base.told, err);
+	}
 	if (!p || given != len)
 		return ckpt_fail(
 			err, CKPT_E_PEER,

@@ -29,6 +29,11 @@ void ckpt_answer_name(char out[64], uint64_t first)
 	snprintf(out, 64, "answer.%016" PRIx64, first);
 }
 
+void ckpt_left_name(char out[64], uint64_t first, uint32_t rank, uint64_t nonce)
+{
+	snprintf(out, 64, "left.%016" PRIx64 ".%" PRIu32 ".%016" PRIx64, first, rank, nonce);
+}
+
 static bool parse_name(const char *name, struct ckpt_sighting *s)
 {
 	int used = 0;
@@ -38,9 +43,13 @@ static bool parse_name(const char *name, struct ckpt_sighting *s)
 		s->kind = CKPT_SIGHT_SEEN;
 		if (sscanf(name, "seen.%16" SCNx64 ".%" SCNu32 ".%16" SCNx64 "%n", &s->first,
 			   &s->rank, &s->nonce, &used) < 3) {
-			s->kind = CKPT_SIGHT_ANSWER;
-			if (sscanf(name, "answer.%16" SCNx64 "%n", &s->first, &used) < 1)
-				return false;
+			s->kind = CKPT_SIGHT_LEFT;
+			if (sscanf(name, "left.%16" SCNx64 ".%" SCNu32 ".%16" SCNx64 "%n", &s->first,
+				   &s->rank, &s->nonce, &used) < 3) {
+				s->kind = CKPT_SIGHT_ANSWER;
+				if (sscanf(name, "answer.%16" SCNx64 "%n", &s->first, &used) < 1)
+					return false;
+			}
 		}
 	}
 	return used && !name[used];

@@ -20,6 +20,8 @@
  *                           finds; FIRST is the nonce of that rank 0
  *   answer.FIRST            written by that rank 0: the answer, and the ranks and nonces that it is
  *                           for
+ *   left.FIRST.RANK.NONCE   written by a process that cannot go on, for that rank 0: why. Rank 0
+ *                           removes it when it has read it, and tells all
  *
  * Rank 0 accepts a hello only if there is a file that says that its process has seen rank 0. The
  * process that wrote it was alive after rank 0 started: a file of a dead process never names a
@@ -50,6 +52,8 @@ struct ckpt_roll_entry {
 	char host[64];
 };
 
+enum { CKPT_MOST_TOLD = 16 };
+
 struct ckpt_meeting {
 	struct ckpt_rendezvous base;
 	char *folder; /* owned: FOLDER/KEY */
@@ -72,11 +76,18 @@ struct ckpt_meeting {
 	uint32_t met_count, met_cap;
 	char damaged[64]; /* name of a file that cannot be read */
 
+	uint32_t left_count;	      /* processes that cannot go on */
+
+	/* Ranks 0 that this process has told that it cannot go on. */
+	uint64_t told_firsts[CKPT_MOST_TOLD];
+	uint32_t told_count;
+
 	/* Whom the answer is for; on all ranks once it is there. */
 	struct ckpt_seat *seats; /* owned */
 	uint32_t seat_count;
 	uint64_t answered_by; /* nonce of rank 0; 0: there is no answer yet */
 	uint32_t waiting;     /* how many of them had not read it when last counted */
+	bool has_refused;     /* on rank 0: it has told all that they end */
 
 	pthread_t thread; /* touches the hello now and then */
 	pthread_mutex_t lock;
@@ -86,7 +97,7 @@ struct ckpt_meeting {
 
 /* ---- the folder ---- */
 
-enum ckpt_sighting_kind { CKPT_SIGHT_HELLO, CKPT_SIGHT_SEEN, CKPT_SIGHT_ANSWER };
+enum ckpt_sighting_kind { CKPT_SIGHT_HELLO, CKPT_SIGHT_SEEN, CKPT_SIGHT_ANSWER, CKPT_SIGHT_LEFT };
 
 struct ckpt_sighting {
 	enum ckpt_sighting_kind kind;
@@ -101,6 +112,7 @@ int ckpt_meeting_list(const char *folder, int (*visit)(void *ctx, const struct c
 void ckpt_hello_name(char out[64], uint32_t rank, uint64_t nonce);
 void ckpt_seen_name(char out[64], uint64_t first, uint32_t rank, uint64_t nonce);
 void ckpt_answer_name(char out[64], uint64_t first);
+void ckpt_left_name(char out[64], uint64_t first, uint32_t rank, uint64_t nonce);
 
 /* Write the file that says that this process has seen the rank 0 of nonce FIRST. */
 int ckpt_meeting_acknowledge(struct ckpt_meeting *m, uint64_t first, struct ckpt_error *err);
@@ -116,13 +128,13 @@ int ckpt_roll_call(struct ckpt_meeting *m, struct ckpt_error *err);
 
 /* ---- the answer ---- */
 
-/* On rank 0: LEN bytes for the processes in SEATS; if REFUSED, a sentence that says why. */
+/* On rank 0: LEN bytes for the processes in SEATS; if REFUSED, why (failure_notice.h). */
 int ckpt_answer_write(struct ckpt_meeting *m, bool refused, const struct ckpt_seat *seats,
 		      uint32_t count, const void *bytes, size_t len, struct ckpt_error *err);
 
 /*
  * On other ranks: the answer of the rank 0 of nonce FIRST. 1: BYTES are filled; 0: there is none,
- * or it is not for this process; CKPT_E_PEER: it is a refusal, and says why.
+ * or it is not for this process; else it is a refusal, and says why, also in m->base.told.
  */
 int ckpt_answer_read(struct ckpt_meeting *m, uint64_t first, void *bytes, size_t len,
 		     struct ckpt_error *err);

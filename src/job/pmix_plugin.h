@@ -8,7 +8,7 @@
  * libpmix is not everywhere: what talks to it is a library of its own, ckpt-pmix.so. This is all
  * that it has.
  */
-enum { CKPT_PMIX_PLUGIN_VERSION = 1 };
+enum { CKPT_PMIX_PLUGIN_VERSION = 2 };
 
 /* VERSION: the one above, of who calls. */
 typedef int ckpt_pmix_open(int version, const struct ckpt_world *world,

@@ -2,9 +2,11 @@
 #ifndef CKPT_JOB_RENDEZVOUS_H
 #define CKPT_JOB_RENDEZVOUS_H
 
+#include "job/failure_notice.h"
 #include "job/tcp_wire.h"
 #include "job/world.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -40,12 +42,22 @@ struct ckpt_rendezvous_ops {
 	void (*silent)(struct ckpt_rendezvous *r, char *text, size_t size);
 
 	void (*close)(struct ckpt_rendezvous *r); /* and removes what it left */
+
+	/*
+	 * This rank cannot go on, for WHY: rank 0 and so all others are told, and end as well. Before
+	 * gather(), or after an error before share() was done; only close() may follow. Waits until
+	 * DEADLINE at most, also if the cancel flag is set. NULL: the launcher tells them.
+	 */
+	void (*leave)(struct ckpt_rendezvous *r, const struct ckpt_error *why, uint64_t deadline);
 };
 
 struct ckpt_rendezvous {
 	const struct ckpt_rendezvous_ops *ops;
 	struct ckpt_world world;
 	const volatile int *cancel; /* set after opening, or NULL; not 0 ends the waiting */
+	/* Another rank has ended the meeting, and said why: the error is the one in TOLD. */
+	bool is_told;
+	struct ckpt_failure_notice told;
 };
 
 /*

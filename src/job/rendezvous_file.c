@@ -65,6 +65,7 @@ static int call_roll(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
 	return ckpt_roll_call(m, err);
 }
 
+/* There may be two of a rank, and more than that. */
 static int repeat_roll_call(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
 {
 	(void)ctx;
@@ -73,21 +74,46 @@ static int repeat_roll_call(struct ckpt_meeting *m, void *ctx, struct ckpt_error
 	return 0;
 }
 
-/* Tell the others why, so that they do not wait until their time is over. */
-static void refuse(struct ckpt_meeting *m, const struct ckpt_error *why, uint64_t deadline)
+/* 1: so many have seen this rank 0 as there are to be, or have left. */
+static int meet_all(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
 {
-	uint64_t settle = ckpt_now_nsec() + SETTLE;
-	bool is_own = why->status != CKPT_E_PEER;
-	char text[940] /* more than fits in an error */, said[sizeof(why->text)];
+	uint32_t count;
 
-	wait_until(m, repeat_roll_call, NULL, settle < deadline ? settle : deadline, NULL);
-	snprintf(text, sizeof(text), "%s%s%s%s%s%s", is_own ? "rank 0 (" : "",
-		 is_own ? m->me.host : "", is_own ? "): " : "", why->path, why->path[0] ? ": " : "",
-		 ckpt_error_text(why, said, sizeof(said)));
+	(void)ctx;
+	(void)err;
+	ckpt_roll_call(m, NULL);
+	count = m->left_count + 1;
+	for (uint32_t i = 0; i < m->met_count; i++) {
+		bool is_twin = false;
+
+		for (uint32_t k = 0; k < i; k++)
+			is_twin |= m->met[k].rank == m->met[i].rank;
+		count += !is_twin;
+	}
+	return count >= m->me.size;
+}
+
+/* Tell the others why, so that they do not wait until their time is over. */
+static void refuse(struct ckpt_meeting *m, const struct ckpt_error *why, uint64_t settle_nsec, uint64_t deadline)
+{
+	uint64_t settle = ckpt_now_nsec() + settle_nsec;
+	const volatile int *cancel = m->base.cancel;
+	uint8_t bytes[CKPT_MOST_FAILURE_NOTICE];
+	struct ckpt_failure_notice notice;
+
+	if (m->base.is_told)
+		notice = m->base.told;
+	else
+		ckpt_failure_notice_make(0, m->me.host, why, ckpt_cancelled(cancel), &notice);
+	m->has_refused = true;
+	m->base.cancel = NULL; /* it may be why */
+	wait_until(m, notice.status == CKPT_E_PEER ? repeat_roll_call : meet_all, NULL, settle < deadline ? settle : deadline, NULL);
+	m->base.cancel = cancel;
+	free(m->seats);
 	m->seats = m->met;
 	m->seat_count = m->met_count;
 	m->met = NULL;
-	ckpt_answer_write(m, true, m->seats, m->seat_count, text, strlen(text), NULL);
+	ckpt_answer_write(m, true, m->seats, m->seat_count, bytes, ckpt_failure_notice_write(&notice, bytes), NULL);
 }
 
 static int record_seats(struct ckpt_meeting *m, struct ckpt_error *err)
@@ -117,7 +143,7 @@ static int gather_on_rank0(struct ckpt_meeting *m, uint64_t deadline, struct ckp
 	if (rc > 0)
 		rc = record_seats(m, &why);
 	if (rc < 0)
-		refuse(m, &why, deadline);
+		refuse(m, &why, SETTLE, deadline);
 	if (rc < 0 && err)
 		*err = why;
 	return rc;
@@ -284,6 +310,83 @@ static void describe_silent(struct ckpt_rendezvous *r, char *text, size_t size)
 	ckpt_heartbeat_describe_silent((struct ckpt_meeting *)r, text, size);
 }
 
+/* ---- leave ---- */
+
+struct leaving {
+	struct ckpt_meeting *m;
+	struct ckpt_note note;
+};
+
+static int write_notice(void *ctx, const struct ckpt_sighting *s)
+{
+	struct leaving *l = ctx;
+	char name[64], path[PATH_MAX];
+	struct stat st;
+
+	if (s->kind != CKPT_SIGHT_HELLO || s->rank != 0)
+		return 0;
+	for (uint32_t i = 0; i < l->m->told_count; i++)
+		if (l->m->told_firsts[i] == s->nonce)
+			return 0;
+	if (l->m->told_count == CKPT_MOST_TOLD)
+		return 0;
+	ckpt_left_name(name, s->nonce, l->note.rank, l->note.nonce);
+	if (ckpt_note_write(l->m->folder, name, &l->note, NULL) < 0)
+		return 0;
+	l->m->told_firsts[l->m->told_count++] = s->nonce;
+	snprintf(path, sizeof(path), "%s/%s", l->m->folder, name);
+	if (!l->m->is_there && lstat(path, &st) == 0)
+		l->m->uid = st.st_uid;
+	return 0;
+}
+
+/* 1: a rank 0 has read it. */
+static int find_reader(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+{
+	struct leaving *l = ctx;
+	char name[64];
+
+	(void)err;
+	ckpt_meeting_list(m->folder, write_notice, l, NULL);
+	for (uint32_t i = 0; i < m->told_count; i++) {
+		ckpt_left_name(name, m->told_firsts[i], m->me.rank, m->me.nonce);
+		if (ckpt_note_mtime(m->folder, name, m->uid) < 0)
+			return 1;
+	}
+	return 0;
+}
+
+static void tell_rank0(struct ckpt_meeting *m, const struct ckpt_error *why, uint64_t deadline)
+{
+	uint8_t bytes[CKPT_MOST_FAILURE_NOTICE];
+	struct ckpt_failure_notice notice;
+	struct leaving l = { m, m->me };
+
+	ckpt_failure_notice_make(m->me.rank, m->me.host, why, ckpt_cancelled(m->base.cancel), &notice);
+	l.note.bytes = bytes;
+	l.note.len = ckpt_failure_notice_write(&notice, bytes);
+	m->base.cancel = NULL; /* it may be why */
+	wait_until(m, find_reader, &l, deadline, NULL);
+}
+
+static void leave(struct ckpt_rendezvous *r, const struct ckpt_error *why, uint64_t deadline)
+{
+	struct ckpt_meeting *m = (struct ckpt_meeting *)r;
+
+	if (r->is_told || m->has_refused || why->status == CKPT_E_PEER)
+		return;
+	if (m->me.rank != 0) {
+		tell_rank0(m, why, deadline);
+		return;
+	}
+	if (!m->is_there && announce_process(m, NULL) < 0)
+		return;
+	if (!m->roll)
+		m->roll = calloc(m->me.size, sizeof(*m->roll));
+	if (m->roll)
+		refuse(m, why, UINT64_MAX / 2, deadline);
+}
+
 /* ---- open and close ---- */
 
 /*
@@ -301,6 +404,10 @@ static void remove_own_files(struct ckpt_meeting *m)
 		if (!m->answered_by) /* it may have come while this process gave up */
 			ckpt_answer_read(m, m->firsts[i], NULL, 0, NULL);
 	}
+	for (uint32_t i = 0; i < m->told_count; i++) {
+		ckpt_left_name(name, m->told_firsts[i], m->me.rank, m->me.nonce);
+		ckpt_meeting_remove(m, name);
+	}
 	if (m->answered_by && was_answer_read(m, NULL, NULL) == 1) {
 		ckpt_answer_name(name, m->answered_by);
 		ckpt_meeting_remove(m, name);
@@ -313,7 +420,7 @@ static void close_file(struct ckpt_rendezvous *r)
 	struct ckpt_meeting *m = (struct ckpt_meeting *)r;
 
 	ckpt_heartbeat_stop(m);
-	if (m->is_there)
+	if (m->is_there || m->told_count)
 		remove_own_files(m);
 	free(m->folder);
 	free(m->firsts);
@@ -362,7 +469,7 @@ int ckpt_rendezvous_open_file(const char *folder, const struct ckpt_world *world
 			      struct ckpt_rendezvous **out, struct ckpt_error *err)
 {
 	static const struct ckpt_rendezvous_ops ops = { "file", gather, share, describe_silent,
-							close_file };
+							close_file, leave };
 	struct ckpt_meeting *m;
 	char key[MOST_KEY + 12];
 	int rc;
@@ -380,7 +487,7 @@ int ckpt_rendezvous_open_file(const char *folder, const struct ckpt_world *world
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return ckpt_fail_nomem(err);
-	m->base = (struct ckpt_rendezvous){ &ops, *world, NULL };
+	m->base = (struct ckpt_rendezvous){ .ops = &ops, .world = *world };
 	escape_key(world->key, key);
 	if (asprintf(&m->folder, "%s/%s", folder, key) < 0)
 		m->folder = NULL;

@@ -8,6 +8,7 @@
  */
 #include "job/tcp_meeting.h"
 
+#include "base/cancel.h"
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "io/network.h"
@@ -30,6 +31,19 @@ enum { LOOK_S = 1, BEAT_S = 5, SILENT_S = 8, MOST_NAMED = 4, OTHER_FILES = 64, L
 int ckpt_tcp_fail_cancelled(struct ckpt_error *err)
 {
 	return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted while the ranks met, nothing was written");
+}
+
+void ckpt_tcp_make_notice(const struct ckpt_tcp_meeting *m, const struct ckpt_error *why,
+			  struct ckpt_failure_notice *out)
+{
+	ckpt_failure_notice_make(m->me.rank, m->me.host, why, ckpt_cancelled(m->base.cancel), out);
+}
+
+int ckpt_tcp_take_notice(struct ckpt_tcp_meeting *m, const uint8_t *bytes, size_t len, struct ckpt_error *err)
+{
+	ckpt_failure_notice_read(bytes, len, &m->base.told);
+	m->base.is_told = true;
+	return ckpt_failure_notice_fail(&m->base.told, err);
 }
 
 /* ---- signs of life ---- */
@@ -164,6 +178,19 @@ static int share(struct ckpt_rendezvous *r, void *bytes, size_t len, uint64_t de
 	return rc;
 }
 
+/* What this rank was told itself, and that others do not come, is for nobody else to hear. */
+static void leave(struct ckpt_rendezvous *r, const struct ckpt_error *why, uint64_t deadline)
+{
+	struct ckpt_tcp_meeting *m = (struct ckpt_tcp_meeting *)r;
+
+	if (r->is_told || why->status == CKPT_E_PEER)
+		return;
+	if (m->me.rank == 0)
+		ckpt_tcp_host_leave(m, why, deadline);
+	else
+		ckpt_tcp_guest_leave(m, why, deadline);
+}
+
 /* ---- open and close ---- */
 
 static void close_tcp(struct ckpt_rendezvous *r)
@@ -233,7 +260,7 @@ int ckpt_rendezvous_open_tcp(const struct ckpt_tcp_address *address,
 			     const uint8_t secret[CKPT_WIRE_KEY], const struct ckpt_world *world,
 			     struct ckpt_rendezvous **out, struct ckpt_error *err)
 {
-	static const struct ckpt_rendezvous_ops ops = { "tcp", gather, share, describe_silent, close_tcp };
+	static const struct ckpt_rendezvous_ops ops = { "tcp", gather, share, describe_silent, close_tcp, leave };
 	struct ckpt_tcp_meeting *m = calloc(1, sizeof(*m));
 	pthread_condattr_t attr;
 	int rc;
@@ -241,7 +268,7 @@ int ckpt_rendezvous_open_tcp(const struct ckpt_tcp_address *address,
 	*out = NULL;
 	if (!m)
 		return ckpt_fail_nomem(err);
-	m->base = (struct ckpt_rendezvous){ &ops, *world, NULL };
+	m->base = (struct ckpt_rendezvous){ .ops = &ops, .world = *world };
 	m->address = *address;
 	memcpy(m->secret, secret, sizeof(m->secret));
 	m->door.secret = m->secret;

@@ -121,6 +121,27 @@ static bool was_met(const struct ckpt_meeting *m, const struct ckpt_sighting *s)
 	return false;
 }
 
+/* A rank cannot go on. That it is read is what it waits for. */
+static int take_notice(struct ckpt_meeting *m, const struct ckpt_sighting *s, struct ckpt_error *err)
+{
+	struct ckpt_note note;
+	char name[64];
+	int rc;
+
+	ckpt_left_name(name, s->first, s->rank, s->nonce);
+	rc = ckpt_note_read(m->folder, name, m->uid, &note, err);
+	if (rc == CKPT_NOTE_NONE || rc < 0)
+		return rc < 0 ? rc : 0;
+	if (!m->base.is_told) {
+		m->base.is_told = true;
+		ckpt_failure_notice_read(note.bytes, rc == CKPT_NOTE_WHOLE ? note.len : 0, &m->base.told);
+	}
+	ckpt_note_clear(&note);
+	ckpt_meeting_remove(m, name);
+	m->left_count += !was_met(m, s);
+	return ckpt_failure_notice_fail(&m->base.told, err);
+}
+
 static int visit_sighting(void *ctx, const struct ckpt_sighting *s)
 {
 	struct roll_round *round = ctx;
@@ -139,6 +160,8 @@ static int visit_sighting(void *ctx, const struct ckpt_sighting *s)
 		else if (!was_met(m, s))
 			rc = meet_process(m, s, err);
 	}
+	if (s->kind == CKPT_SIGHT_LEFT && s->first == m->me.nonce)
+		rc = take_notice(m, s, err);
 	if (round->rc == 0)
 		round->rc = rc;
 	return 0;

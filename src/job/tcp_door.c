@@ -194,7 +194,7 @@ static int check_proof(struct ckpt_tcp_door *d, struct ckpt_tcp_link *l, bool *i
 		ckpt_wire_make_rejection(verdict);
 	ckpt_tcp_link_put(l, verdict, sizeof(verdict));
 	if (!is_right) {
-		ckpt_tcp_door_note_stranger(d, l, "another token");
+		ckpt_tcp_door_note_stranger(d, l, "another token, or none");
 		ckpt_tcp_link_dismiss(l);
 		return 0;
 	}

@@ -136,7 +136,7 @@ static int fail_call(struct ckpt_tcp_meeting *m, enum ckpt_tcp_call how,
 				 m->address.text, challenge->version, CKPT_WIRE_VERSION);
 	if (how == CKPT_TCP_CALL_WRONG_TOKEN)
 		return ckpt_fail(err, CKPT_E_PEER,
-				 "rank 0 (%s, pid %" PRIu32 ") at '%s' has another token: give all ranks "
+				 "rank 0 (%s, pid %" PRIu32 ") at '%s' has another token, or none: give all ranks "
 				 "the same CKPT_TOKEN or --token-file",
 				 l->host0, l->pid0, m->address.text);
 	return ckpt_fail(err, CKPT_E_PEER,
@@ -326,7 +326,6 @@ static int confirm(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt_er
 static int use_frame(struct ckpt_tcp_meeting *m, void *bytes, size_t len, struct ckpt_error *err)
 {
 	struct ckpt_tcp_link *l = m->link;
-	char text[sizeof(err->text)];
 	enum ckpt_wire_kind kind;
 	const uint8_t *payload;
 	size_t got;
@@ -346,9 +345,7 @@ static int use_frame(struct ckpt_tcp_meeting *m, void *bytes, size_t len, struct
 		ckpt_tcp_link_next(l);
 		return 1;
 	case CKPT_WIRE_REFUSED:
-		copy_text(text, sizeof(text), payload, got);
-		m->was_refused = true;
-		return ckpt_fail(err, CKPT_E_PEER, "%s", text);
+		return ckpt_tcp_take_notice(m, payload, got, err);
 	case CKPT_WIRE_LATER:
 		snprintf(m->said, sizeof(m->said), "rank 0 (%s, pid %" PRIu32 ") there has another --job-key", l->host0,
 			 l->pid0);
@@ -392,6 +389,24 @@ int ckpt_tcp_guest_share(struct ckpt_tcp_meeting *m, void *bytes, size_t len, ui
 		if (rc < 0)
 			return rc;
 	}
+}
+
+/* Until rank 0 has heard it, and says so to all. */
+void ckpt_tcp_guest_leave(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t deadline)
+{
+	struct ckpt_failure_notice notice;
+	struct ckpt_error unused = CKPT_ERROR_INIT;
+	uint8_t nothing;
+	int rc;
+
+	ckpt_tcp_make_notice(m, why, &notice);
+	m->base.cancel = NULL; /* it may be why */
+	rc = m->link && !m->link->has_ended ? 0 : ckpt_tcp_guest_join(m, deadline, &unused);
+	if (rc < 0)
+		return;
+	ckpt_tcp_link_put_failure(m->link, CKPT_WIRE_STOP, &notice);
+	while ((rc = wait_message(m, deadline, &unused)) == 1 && use_frame(m, &nothing, 0, &unused) == 0)
+		;
 }
 
 void ckpt_tcp_guest_close(struct ckpt_tcp_meeting *m)

@@ -25,7 +25,7 @@
 enum { STEP_MSEC = 50 /* between looks at the caller's cancel flag */ };
 
 /* ns: */
-static const uint64_t NAME_PAUSE = 100000000, SAY_WAITING = 250000000, SETTLE = 1000000000, LAST_WORDS = 500000000,
+static const uint64_t NAME_PAUSE = 100000000, SAY_WAITING = 250000000, LAST_WORDS = 500000000,
 	COUNT_AHEAD = 15000000000, COME_AGAIN = 3000000000; /* who lost its connection before it took the answer */
 
 /* ---- listening ---- */
@@ -41,7 +41,7 @@ static int fail_taken(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt
 	if (rc == 0)
 		rc = ckpt_tcp_guest_share(m, &nothing, 0, until < deadline ? until : deadline, &theirs);
 	ckpt_tcp_guest_close(m);
-	if (rc == CKPT_E_CANCELLED || m->was_refused) {
+	if (rc == CKPT_E_CANCELLED || m->base.is_told) {
 		if (err)
 			*err = theirs;
 		return rc;
@@ -134,6 +134,8 @@ static int use_frame(struct ckpt_tcp_meeting *m, struct ckpt_tcp_seat *seat, enu
 		seat->link->said_bye = true;
 	else if (kind == CKPT_WIRE_TAKEN)
 		seat->has_taken = true;
+	else if (kind == CKPT_WIRE_STOP && !m->refusal)
+		return ckpt_tcp_take_notice(m, bytes, len, err);
 	if (kind != CKPT_WIRE_HELLO || !m->all)
 		return 0;
 	if (len != m->len)
@@ -177,6 +179,17 @@ static void put_answer(struct ckpt_tcp_meeting *m, uint32_t rank)
 				(const uint8_t *)m->answer + (size_t)rank * m->answer_step, m->len);
 }
 
+/* It does not fit the others, who go on without it. */
+static void dismiss_with(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l, struct ckpt_error *why)
+{
+	struct ckpt_failure_notice notice;
+
+	ckpt_tcp_make_notice(m, why, &notice);
+	ckpt_tcp_link_put_failure(l, CKPT_WIRE_REFUSED, &notice);
+	*why = (struct ckpt_error)CKPT_ERROR_INIT;
+	ckpt_tcp_link_dismiss(l);
+}
+
 /* L has a place of its own now, or is dismissed. */
 static int seat_link(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l, bool *is_seated, struct ckpt_error *err)
 {
@@ -189,9 +202,7 @@ static int seat_link(struct ckpt_tcp_meeting *m, struct ckpt_tcp_link *l, bool *
 		rc = fail_twice(m, l, seat->host, seat->pid, err);
 		if (m->all)
 			return rc;
-		ckpt_tcp_link_refuse(l, err->text);
-		*err = (struct ckpt_error)CKPT_ERROR_INIT;
-		ckpt_tcp_link_dismiss(l);
+		dismiss_with(m, l, err);
 		return 0;
 	}
 	if (rc < 0)
@@ -219,7 +230,7 @@ int ckpt_tcp_host_admit(void *ctx, struct ckpt_tcp_link *l, bool *is_seated, str
 		return 0;
 	}
 	if (m->refusal) {
-		ckpt_tcp_link_refuse(l, m->refusal);
+		ckpt_tcp_link_put_failure(l, CKPT_WIRE_REFUSED, m->refusal);
 		if (l->join.size == m->me.size && l->join.rank < m->me.size)
 			m->seats[l->join.rank].was_told = true;
 		ckpt_tcp_link_dismiss(l);
@@ -229,9 +240,7 @@ int ckpt_tcp_host_admit(void *ctx, struct ckpt_tcp_link *l, bool *is_seated, str
 	if (rc == 0)
 		return seat_link(m, l, is_seated, err);
 	if (!m->all) { /* the others have met */
-		ckpt_tcp_link_refuse(l, err->text);
-		*err = (struct ckpt_error)CKPT_ERROR_INIT;
-		ckpt_tcp_link_dismiss(l);
+		dismiss_with(m, l, err);
 		return 0;
 	}
 	return rc;
@@ -318,31 +327,52 @@ static bool is_all_told(const struct ckpt_tcp_meeting *m, bool all_ranks)
  * Tell the others why, so that they do not wait until their time is over; and those that come while
  * there is still time, for a moment.
  */
-void ckpt_tcp_host_refuse(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t deadline)
+void ckpt_tcp_host_refuse(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t settle_nsec,
+			  uint64_t deadline)
 {
-	bool is_own = why->status != CKPT_E_PEER;
-	char text[940] /* more than fits in an error */, said[sizeof(why->text)];
-	uint64_t now = ckpt_now_nsec(), settle = now + SETTLE < deadline ? now + SETTLE : deadline;
+	uint64_t now = ckpt_now_nsec(), settle = now + settle_nsec < deadline ? now + settle_nsec : deadline;
 	struct ckpt_error unused = CKPT_ERROR_INIT;
 	uint64_t last = now + LAST_WORDS > settle ? now + LAST_WORDS : settle;
+	struct ckpt_failure_notice notice;
 
-	snprintf(text, sizeof(text), "%s%s%s%s%s%s", is_own ? "rank 0 (" : "", is_own ? m->me.host : "",
-		 is_own ? "): " : "", why->path, why->path[0] ? ": " : "", ckpt_error_text(why, said, sizeof(said)));
-	m->refusal = text;
+	if (m->has_refused)
+		return;
+	m->has_refused = true;
+	if (m->base.is_told)
+		notice = m->base.told;
+	else
+		ckpt_tcp_make_notice(m, why, &notice);
+	m->refusal = &notice;
 	for (uint32_t i = 1; i < m->me.size; i++)
 		if (m->seats[i].link && !m->seats[i].has_taken) {
-			ckpt_tcp_link_refuse(m->seats[i].link, text);
+			ckpt_tcp_link_put_failure(m->seats[i].link, CKPT_WIRE_REFUSED, &notice);
 			m->seats[i].was_told = true;
 		}
 	for (unsigned i = 0; i < m->door.unproven_count; i++)
 		if (m->door.unproven[i]->stage == CKPT_TCP_FRAMES) { /* the one that does not fit */
-			ckpt_tcp_link_refuse(m->door.unproven[i], text);
+			ckpt_tcp_link_put_failure(m->door.unproven[i], CKPT_WIRE_REFUSED, &notice);
 			ckpt_tcp_link_dismiss(m->door.unproven[i]);
 		}
 	while ((now = ckpt_now_nsec()) < last && !is_all_told(m, now < settle))
 		if (turn(m, &unused) < 0)
 			break;
 	m->refusal = NULL;
+}
+
+void ckpt_tcp_host_leave(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t deadline)
+{
+	const volatile int *cancel = m->base.cancel;
+	int rc = 0;
+
+	if (m->has_refused)
+		return;
+	m->base.cancel = NULL; /* it may be why */
+	if (m->door.listener_count == 0)
+		rc = start_listening(m, deadline, NULL);
+	m->base.cancel = cancel;
+	if (rc == 0)
+		ckpt_tcp_host_refuse(m, why, UINT64_MAX / 2, deadline);
+	ckpt_tcp_door_shut(&m->door);
 }
 
 /* ---- gather ---- */
@@ -446,7 +476,7 @@ int ckpt_tcp_host_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t l
 	}
 	m->all = NULL;
 	if (rc < 0 && listens)
-		ckpt_tcp_host_refuse(m, &why, deadline);
+		ckpt_tcp_host_refuse(m, &why, CKPT_TCP_SETTLE_NSEC, deadline);
 	if (rc < 0 && err)
 		*err = why;
 	return rc;
@@ -509,7 +539,7 @@ int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t le
 	}
 	m->answer = NULL;
 	if (rc < 0)
-		ckpt_tcp_host_refuse(m, &why, deadline);
+		ckpt_tcp_host_refuse(m, &why, CKPT_TCP_SETTLE_NSEC, deadline);
 	ckpt_tcp_door_shut(&m->door);
 	if (rc < 0 && err)
 		*err = why;

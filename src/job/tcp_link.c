@@ -152,12 +152,12 @@ short ckpt_tcp_link_events(const struct ckpt_tcp_link *l)
 	return (short)(POLLIN | (ckpt_tcp_link_has_more(l) ? POLLOUT : 0));
 }
 
-void ckpt_tcp_link_refuse(struct ckpt_tcp_link *l, const char *why)
+void ckpt_tcp_link_put_failure(struct ckpt_tcp_link *l, enum ckpt_wire_kind kind,
+			       const struct ckpt_failure_notice *why)
 {
-	size_t len = strlen(why);
+	uint8_t bytes[CKPT_MOST_FAILURE_NOTICE];
 
-	ckpt_tcp_link_put_frame(l, CKPT_WIRE_REFUSED, why,
-				len < CKPT_WIRE_MOST_BYTES ? len : CKPT_WIRE_MOST_BYTES);
+	ckpt_tcp_link_put_frame(l, kind, bytes, ckpt_failure_notice_write(why, bytes));
 }
 
 void ckpt_tcp_link_dismiss(struct ckpt_tcp_link *l)

@@ -3,6 +3,7 @@
 #define CKPT_JOB_TCP_LINK_H
 
 #include "base/error.h"
+#include "job/failure_notice.h"
 #include "job/tcp_wire.h"
 
 #include <sys/socket.h>
@@ -63,8 +64,9 @@ static inline bool ckpt_tcp_link_has_more(const struct ckpt_tcp_link *link)
 
 /* What to poll for. */
 short ckpt_tcp_link_events(const struct ckpt_tcp_link *link);
-/* Put that all end, and why. */
-void ckpt_tcp_link_refuse(struct ckpt_tcp_link *link, const char *why);
+/* Put that all end, and why: to a rank KIND is REFUSED, to rank 0 STOP. */
+void ckpt_tcp_link_put_failure(struct ckpt_tcp_link *link, enum ckpt_wire_kind kind,
+			       const struct ckpt_failure_notice *why);
 /* Send what is to be sent, and read nothing more. */
 void ckpt_tcp_link_dismiss(struct ckpt_tcp_link *link);
 

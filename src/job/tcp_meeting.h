@@ -46,7 +46,6 @@ struct ckpt_tcp_meeting {
 	struct ckpt_tcp_resolved found;
 	uint64_t found_at;
 	bool is_fixed; /* FOUND is given, and not to be looked up */
-	bool was_refused;  /* rank 0 has said that all end */
 	char why[200];	   /* it is not connected, as far as it is known */
 	char said[200];	   /* by rank 0, why not now */
 	char waiting[160]; /* for whom rank 0 waits, as it said last */
@@ -60,7 +59,8 @@ struct ckpt_tcp_meeting {
 	const void *answer; /* borrowed while they share */
 	size_t len;	/* of a hello, then of an answer */
 	size_t answer_step; /* 0: all get the same; else how far the answers are apart, by rank */
-	const char *refusal;
+	const struct ckpt_failure_notice *refusal; /* borrowed while all are told that they end */
+	bool has_refused;
 	char said_waiting[160];
 	uint64_t said_at, began;
 
@@ -72,6 +72,13 @@ struct ckpt_tcp_meeting {
 };
 
 int ckpt_tcp_fail_cancelled(struct ckpt_error *err);
+/* The failure of this rank. */
+void ckpt_tcp_make_notice(const struct ckpt_tcp_meeting *m, const struct ckpt_error *why,
+			  struct ckpt_failure_notice *out);
+/* What another rank has sent as LEN bytes: it is why all end. Returns its status. */
+int ckpt_tcp_take_notice(struct ckpt_tcp_meeting *m, const uint8_t *bytes, size_t len, struct ckpt_error *err);
+
+enum { CKPT_TCP_SETTLE_NSEC = 1000000000 };
 
 /* ---- rank 0 ---- */
 
@@ -81,8 +88,14 @@ int ckpt_tcp_host_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t l
 			 uint64_t deadline, struct ckpt_error *err);
 int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t len,
 			uint64_t deadline, struct ckpt_error *err);
-/* Nothing comes of it: tell why to all who are there, and for a moment to those who still come. */
-void ckpt_tcp_host_refuse(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t deadline);
+/*
+ * Nothing comes of it: tell why to all who are there, and for SETTLE_NSEC to those who still come, but
+ * not after DEADLINE. The first reason stays.
+ */
+void ckpt_tcp_host_refuse(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t settle_nsec,
+			  uint64_t deadline);
+/* Before it has gathered: it listens, to tell the others. */
+void ckpt_tcp_host_leave(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t deadline);
 /* Frees all connections. */
 void ckpt_tcp_host_close(struct ckpt_tcp_meeting *m);
 void ckpt_tcp_host_beat(struct ckpt_tcp_meeting *m, bool send);
@@ -100,6 +113,8 @@ int ckpt_tcp_guest_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t 
 void ckpt_tcp_guest_say(struct ckpt_tcp_meeting *m, const void *hello, size_t len);
 int ckpt_tcp_guest_share(struct ckpt_tcp_meeting *m, void *bytes, size_t len, uint64_t deadline,
 			 struct ckpt_error *err);
+/* Tell rank 0 that all end, and why. */
+void ckpt_tcp_guest_leave(struct ckpt_tcp_meeting *m, const struct ckpt_error *why, uint64_t deadline);
 void ckpt_tcp_guest_close(struct ckpt_tcp_meeting *m);
 void ckpt_tcp_guest_beat(struct ckpt_tcp_meeting *m, bool send);
 

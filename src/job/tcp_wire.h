@@ -24,7 +24,7 @@
  */
 
 enum {
-	CKPT_WIRE_VERSION = 1,
+	CKPT_WIRE_VERSION = 2,
 	CKPT_WIRE_KEY = 32, /* bytes of keys, hashes and drawn numbers */
 	CKPT_WIRE_HOST = 64,
 	CKPT_WIRE_JOIN = 168,
@@ -94,7 +94,7 @@ enum ckpt_wire_kind {
 	CKPT_WIRE_HELLO = 1, /* of a rank */
 	CKPT_WIRE_ANSWER,    /* rank 0's, to all */
 	CKPT_WIRE_TAKEN,     /* the rank has it */
-	CKPT_WIRE_REFUSED,   /* rank 0: all end, for this reason */
+	CKPT_WIRE_REFUSED,   /* rank 0: all end, for this reason (failure_notice.h) */
 	CKPT_WIRE_LATER,     /* rank 0: this is a meeting of another key, try again */
 	CKPT_WIRE_WAITING,   /* rank 0: for these ranks */
 	CKPT_WIRE_BEAT,	     /* the process lives */
@@ -102,7 +102,7 @@ enum ckpt_wire_kind {
 	/* once they have met, where they carry over TCP: */
 	CKPT_WIRE_VOTE,	   /* a rank's numbers */
 	CKPT_WIRE_RESULT,  /* the greatest of all */
-	CKPT_WIRE_STOP,	   /* it has failed, and why, if that is for all to say */
+	CKPT_WIRE_STOP,	   /* a rank cannot go on, and why (failure_notice.h); also while they meet */
 	CKPT_WIRE_MISSING, /* rank 0: these do not answer */
 	CKPT_WIRE_KINDS
 };

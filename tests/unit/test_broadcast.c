@@ -225,8 +225,9 @@ static void close_rendezvous(struct ckpt_rendezvous *r)
 /* Where the ranks met in a folder, that says who is not heard of any more. */
 static void who_is_silent_is_told(void **state)
 {
-	static const struct ckpt_rendezvous_ops ops = { "test", NULL, NULL, say_who_is_silent,
-							close_rendezvous };
+	static const struct ckpt_rendezvous_ops ops = {
+		.name = "test", .silent = say_who_is_silent, .close = close_rendezvous
+	};
 	struct ckpt_rendezvous rendezvous = { .ops = &ops };
 	struct ckpt_broadcast_options o = options_for_tests();
 	const char *const sources[] = { source };

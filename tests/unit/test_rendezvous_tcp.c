@@ -434,13 +434,13 @@ static void another_token_is_named_on_both_sides(void **state)
 	ranks[1].token = "0123456789abcdeF";
 	run(3);
 	check_text(1, "rank 0 (");
-	check_text(1, " has another token: give all ranks the same CKPT_TOKEN or --token-file");
+	check_text(1, " has another token, or none: give all ranks the same CKPT_TOKEN or --token-file");
 	check_text(0, "who came from 127.0.0.1 as rank 1 (");
-	check_text(0, ") has another token, give all ranks the same; waiting for rank 1 of 3 at");
-	check_text(2, ") has another token, give all ranks the same; waiting for rank 1 of 3 at");
+	check_text(0, ") has another token, or none, give all ranks the same; waiting for rank 1 of 3 at");
+	check_text(2, ") has another token, or none, give all ranks the same; waiting for rank 1 of 3 at");
 }
 
-/* Rank 0 goes on: who has another token must not be able to end the meeting. */
+/* Rank 0 goes on: who has another token, or none must not be able to end the meeting. */
 static void another_token_stops_nobody(void **state)
 {
 	(void)state;
@@ -450,7 +450,7 @@ static void another_token_stops_nobody(void **state)
 	start(0);
 	start(3);
 	join(3);
-	check_text(3, " has another token: ");
+	check_text(3, " has another token, or none: ");
 	start(1);
 	start(2);
 	for (uint32_t i = 0; i < 3; i++)
@@ -751,7 +751,7 @@ static void what_is_not_rank_0_is_told(void **state)
 				    { .bytes = old, .len = sizeof(old) },
 				    { .bytes = no_proof, .len = sizeof(no_proof) } };
 	static const char *const texts[] = { " is not rank 0 of ckpt broadcast: give all ranks a --rdzv",
-					     "is of another version of ckpt (9 of how ranks meet, this is 1)",
+					     "is of another version of ckpt (9 of how ranks meet, this is 2)",
 					     "says that it is rank 0 (evil?host), but does not know the token" };
 
 	(void)state;

@@ -32,6 +32,7 @@ struct rank {
 	play *part;
 	void (*raw)(struct ckpt_tcp_star *star,
 		    struct ckpt_tcp_ring *ring); /* in the place of a transport */
+	struct ckpt_failure_notice told;
 	struct ckpt_error err;
 	int rc;
 };
@@ -78,7 +79,7 @@ static void *run_rank(void *arg)
 		ckpt_tcp_star_close(r->star, true);
 		return NULL;
 	}
-	r->rc = ckpt_transport_open_tcp(r->star, r->interface, &cancel, in_seconds(r->seconds), &t,
+	r->rc = ckpt_transport_open_tcp(r->star, r->interface, &cancel, in_seconds(r->seconds), &t, &r->told,
 					&r->err);
 	if (r->rc == 0 && r->part)
 		r->part(t);
@@ -400,11 +401,12 @@ static void a_connection_that_ends_in_a_chunk_is_an_error(void **state)
 
 static void stop_all(struct ckpt_tcp_star *star, struct ckpt_tcp_ring *ring)
 {
+	const struct ckpt_failure_notice why = { .status = CKPT_E_PEER, .rank = 1, .text = "rank 1 has a reason" };
 	uint64_t nothing = 0;
 
 	(void)ring;
 	ckpt_tcp_star_vote(star, &nothing, 1, in_seconds(20), NULL);
-	ckpt_tcp_star_stop(star, "rank 1 has a reason");
+	ckpt_tcp_star_stop(star, &why);
 	pthread_barrier_wait(&barrier);
 }
 

@@ -352,14 +352,16 @@ static int join(pmix_proc_t *me, struct ckpt_error *err)
 static int open_pmix(const struct ckpt_world *world, struct ckpt_rendezvous **out,
 		     struct ckpt_error *err)
 {
-	static const struct ckpt_rendezvous_ops ops = { "pmix", gather, share, silent, close_pmix };
+	static const struct ckpt_rendezvous_ops ops = {
+		.name = "pmix", .gather = gather, .share = share, .silent = silent, .close = close_pmix
+	};
 	static unsigned turns;
 	struct meeting *m = calloc(1, sizeof(*m));
 	int rc;
 
 	if (!m)
 		return ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
-	m->base = (struct ckpt_rendezvous){ &ops, *world, NULL };
+	m->base = (struct ckpt_rendezvous){ .ops = &ops, .world = *world };
 	m->turn = turns++;
 	rc = join(&m->me, err);
 	if (rc == 0)
