@@ -90,10 +90,11 @@ const struct command cmd_broadcast = {
 	.summary = "read a file once and copy it to every node of a job, all or nothing",
 	.details =
 		"Start it once on every node (or once per rank): with srun, mpirun, torchrun or\n"
-		"by hand. Rank 0 reads SRC (a file, several, or a directory) once. Every node\n"
-		"gets a copy with the same bytes, checked by CRC-32, at DST. No DST gets its name\n"
-		"before all nodes have all bytes. A copy from the same source that is there\n"
-		"already stays, and nothing is read: it is known by a small hidden file, its note,\n"
+		"by hand, everywhere with the same SRC and DST. Rank 0 reads SRC (a file, several,\n"
+		"or a directory) once; the other ranks need not have it. Every node gets a copy\n"
+		"with the same bytes, checked by CRC-32, at DST. No DST gets its name before all\n"
+		"nodes have all bytes. A copy from the same source that is there already stays,\n"
+		"and nothing is read: it is known by a small hidden file, its note,\n"
 		".NAME.ckpt-staged beside a file and .ckpt-staged in a directory. Delete it with\n"
 		"the copy. Without it, the source is copied anew.\n"
 		"In DST, %h is the host, %n its number, %r the rank, %l the local rank, %j the\n"

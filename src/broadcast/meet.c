@@ -8,8 +8,11 @@
  */
 #include "broadcast/meet.h"
 
+#include "base/text.h"
 #include "gpu/cuda_driver.h"
 #include "gpu/nccl_library.h"
+
+#include <ckpt/broadcast.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,32 +25,75 @@
 
 #define WHO "rank %" PRIu32 " (%s)"
 
+static bool differs(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h, enum ckpt_meet_wish wish)
+{
+	return a->each_wish[wish] != h->each_wish[wish];
+}
+
+/* Both names are said: one of the two is old, or was mistyped. */
+static int fail_other_name(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h, bool is_source,
+			   struct ckpt_error *err)
+{
+	const char *what = is_source ? "SRC" : "DST", *ours = is_source ? a->sources : a->destination;
+	const char *theirs = is_source ? h->sources : h->destination;
+	char one[130], other[130];
+
+	return ckpt_fail(err, CKPT_E_PEER, WHO " was started with %s '%s', " WHO " with '%s': give all ranks the same; %s",
+			 h->rank, h->host, what, ckpt_escape(one, sizeof(one), theirs, strlen(theirs)), a->rank, a->host,
+			 ckpt_escape(other, sizeof(other), ours, strlen(ours)),
+			 is_source ? "only rank 0 has to have it" : "%r in DST is the rank, %h the host");
+}
+
+/* Appends, with a comma between, unless it is there. */
+static void add_name(char *text, size_t size, const char *name)
+{
+	size_t len = strlen(text);
+
+	if (!strstr(text, name))
+		snprintf(text + len, size - len, "%s%s", len ? ", " : "", name);
+}
+
+static void add_flags(char *text, size_t size, uint32_t flags)
+{
+	static const struct {
+		uint32_t flags;
+		const char *name;
+	} options[] = {
+		{ CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU, "--target" },
+		{ CKPT_BROADCAST_NO_VERIFY | CKPT_BROADCAST_REREAD, "--verify" },
+		{ CKPT_BROADCAST_REPLACE | CKPT_BROADCAST_NEW, "--if-exists" },
+		{ CKPT_BROADCAST_NO_SYNC, "--no-sync" },
+		{ CKPT_BROADCAST_MKDIR, "--mkdir" },
+		{ CKPT_BROADCAST_KEEP_GOING, "--keep-going" },
+		{ CKPT_BROADCAST_ALL_OR_NONE, "--all-or-none" },
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (flags & options[i].flags)
+			add_name(text, size, options[i].name);
+}
+
 static int fail_other_wishes(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
 			     struct ckpt_error *err)
 {
 	static const char *const names[CKPT_WISHES] = {
-		[CKPT_WISH_DST] = "DST",
-		[CKPT_WISH_SOURCES] = "the number of SRCs",
 		[CKPT_WISH_SIZE] = "the number of ranks",
 		[CKPT_WISH_CHUNK] = "--chunk",
 		[CKPT_WISH_DEPTH] = "--depth",
 		[CKPT_WISH_READERS] = "--readers",
-		[CKPT_WISH_FLAGS] = "an option without a number, such as --target or --verify",
 		[CKPT_WISH_EXPECT] = "--expect",
 	};
-	bool dst = h->each_wish[CKPT_WISH_DST] != a->each_wish[CKPT_WISH_DST];
 	char text[240] = "";
 
-	for (size_t i = 0; i < CKPT_WISHES; i++) {
-		size_t len = strlen(text);
-
-		if (h->each_wish[i] != a->each_wish[i])
-			snprintf(text + len, sizeof(text) - len, "%s%s", len ? ", " : " (", names[i]);
-	}
+	if (differs(a, h, CKPT_WISH_SOURCES) || differs(a, h, CKPT_WISH_DST))
+		return fail_other_name(a, h, differs(a, h, CKPT_WISH_SOURCES), err);
+	for (int i = 0; i < CKPT_WISHES; i++)
+		if (names[i] && differs(a, h, (enum ckpt_meet_wish)i))
+			add_name(text, sizeof(text), names[i]);
+	add_flags(text, sizeof(text), a->flags ^ h->flags);
 	return ckpt_fail(err, CKPT_E_PEER,
-			 WHO " was started with other options than " WHO "%s%s: give all ranks the same%s",
-			 h->rank, h->host, a->rank, a->host, text, *text ? ")" : "",
-			 dst ? "; %r in DST is the rank, %h the host" : "");
+			 WHO " was started with other options than " WHO "%s%s%s: give all ranks the same", h->rank,
+			 h->host, a->rank, a->host, *text ? " (" : "", text, *text ? ")" : "");
 }
 
 static int compare_hellos(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,

@@ -16,12 +16,12 @@
  * ranks use, or a sentence that says which rank cannot, and what to do. It is decided once: a rank
  * that decided for itself would wait in one library for others that wait in another.
  */
-enum { CKPT_MEET_PROTOCOL = 3 };
+enum { CKPT_MEET_PROTOCOL = 4 };
 
 /* What the ranks must have in common, each with a checksum of its own, so that what differs has a name. */
 enum ckpt_meet_wish {
 	CKPT_WISH_DST,
-	CKPT_WISH_SOURCES, /* how many */
+	CKPT_WISH_SOURCES, /* how many, and their names */
 	CKPT_WISH_SIZE,	   /* of the world */
 	CKPT_WISH_CHUNK,
 	CKPT_WISH_DEPTH,
@@ -49,6 +49,8 @@ struct ckpt_meet_hello {
 	char machine[40], nccl_host[32];
 	bool shares;
 	uint32_t each_wish[CKPT_WISHES];
+	uint32_t flags; /* enum ckpt_broadcast_flags */
+	char sources[240], destination[160]; /* as they were given; of long ones the end */
 	bool has_mpi; /* it was started by a launcher of MPI, and the plug-in is there */
 	char no_tcp[200]; /* why it cannot carry over TCP; "": it can */
 };
@@ -57,7 +59,7 @@ struct ckpt_meet_hello {
  * Encoded: little-endian, of fixed length. Ranks with another version of ckpt are recognized by the
  * first fields.
  */
-enum { CKPT_MEET_HELLO = 1640 };
+enum { CKPT_MEET_HELLO = 2044 };
 void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO]);
 void ckpt_meet_read_hello(const uint8_t in[CKPT_MEET_HELLO], struct ckpt_meet_hello *out);
 

@@ -73,6 +73,9 @@ static void go_through_hello(struct field_cursor *c, struct ckpt_meet_hello *h)
 	for (int i = 0; i < CKPT_WISHES; i++)
 		NUMBER(h->each_wish[i], 4);
 	TEXT(h->no_tcp);
+	NUMBER(h->flags, 4);
+	TEXT(h->sources);
+	TEXT(h->destination);
 }
 
 void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO])

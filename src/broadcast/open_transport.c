@@ -169,6 +169,31 @@ static void identify_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 	h->shares = shares && *shares && strcmp(shares, "0") != 0;
 }
 
+/* As much as there is room for: of what is longer the end, which says more. */
+static void copy_end(char *out, size_t size, const char *text)
+{
+	size_t len = strlen(text);
+
+	if (len < size) {
+		memcpy(out, text, len + 1);
+		return;
+	}
+	memcpy(out, "...", 3);
+	memcpy(out + 3, text + len - (size - 4), size - 3);
+}
+
+static void describe_sources(const struct ckpt_session *s, char *out, size_t size)
+{
+	char text[4096] = "";
+
+	for (size_t i = 0; i < s->source_count; i++) {
+		size_t len = strlen(text);
+
+		snprintf(text + len, sizeof(text) - len, "%s%s", i ? " " : "", s->sources[i]);
+	}
+	copy_end(out, size, text);
+}
+
 static void fill_hello(struct ckpt_session *s, struct ckpt_meet_hello *h)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -180,6 +205,9 @@ static void fill_hello(struct ckpt_session *s, struct ckpt_meet_hello *h)
 				       .rank = s->world.rank,
 				       .local_rank = s->world.local_rank };
 	ckpt_session_each_wish(s, h->each_wish);
+	h->flags = s->o.flags;
+	describe_sources(s, h->sources, sizeof(h->sources));
+	copy_end(h->destination, sizeof(h->destination), s->wish);
 	if (gethostname(h->host, sizeof(h->host) - 1) < 0)
 		snprintf(h->host, sizeof(h->host), "unknown host");
 	h->has_mpi = ckpt_world_is_mpi(&s->world, from_environment, NULL) && ckpt_mpi_is_there();

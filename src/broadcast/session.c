@@ -125,6 +125,16 @@ int ckpt_session_init(struct ckpt_session *s, const char *const *sources, size_t
 	return rc;
 }
 
+/* Which files are meant is no matter of this rank alone: it gives its copy their names. */
+static uint64_t sum_sources(const struct ckpt_session *s)
+{
+	uint32_t crc = 0;
+
+	for (size_t i = 0; i < s->source_count; i++)
+		crc = libdeflate_crc32(crc, s->sources[i], strlen(s->sources[i]) + 1);
+	return (uint64_t)s->source_count << 32 | crc;
+}
+
 uint64_t ckpt_session_wishes(const struct ckpt_session *s)
 {
 	uint64_t numbers[] = {
@@ -133,7 +143,7 @@ uint64_t ckpt_session_wishes(const struct ckpt_session *s)
 		s->o.depth,
 		s->o.readers,
 		s->o.flags,
-		s->source_count,
+		sum_sources(s),
 		s->world.size,
 		s->o.has_expected,
 		s->o.expected_crc32,
@@ -146,7 +156,7 @@ uint64_t ckpt_session_wishes(const struct ckpt_session *s)
 void ckpt_session_each_wish(const struct ckpt_session *s, uint32_t out[CKPT_WISHES])
 {
 	const uint64_t numbers[CKPT_WISHES] = {
-		[CKPT_WISH_SOURCES] = s->source_count, [CKPT_WISH_SIZE] = s->world.size,
+		[CKPT_WISH_SOURCES] = sum_sources(s),  [CKPT_WISH_SIZE] = s->world.size,
 		[CKPT_WISH_CHUNK] = s->o.chunk,	       [CKPT_WISH_DEPTH] = s->o.depth,
 		[CKPT_WISH_READERS] = s->o.readers,    [CKPT_WISH_FLAGS] = s->o.flags,
 		[CKPT_WISH_EXPECT] = (uint64_t)s->o.has_expected << 32 | s->o.expected_crc32,

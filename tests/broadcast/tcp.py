@@ -346,6 +346,16 @@ def check_meeting(work, source):
     job.start(0, *last)
     job.start(1, "--chunk", "2M", *last)
     expect("other options", job.end(), 6, r"rank 1 \(%s\) was started with other options than rank 0 \(%s\) \(--chunk, --depth\)" % (HOST, HOST))
+    for way in ("tcp", "file"):                     # with two of one name, in two folders
+        for other in (source + "x", os.path.join(work, "elsewhere", os.path.basename(source)), os.path.relpath(source)):
+            job = Job(work, 2, way)
+            job.start(0, *last)
+            job.start(1, "--init-timeout", "2", other, out + "/%r.pt")
+            expect("other SRC", job.end(), 6, r"rank 1 \(%s\) was started with SRC '[^']*', rank 0 \(%s\) with '[^']*'" % (HOST, HOST))
+    job = Job(work, 2)
+    job.start(0, "--interface", "lo", *last)        # which is no wish of all
+    job.start(1, "--keep-going", *last)
+    expect("other flags", job.end(), 6, r"rank 1 \(%s\) was started with other options than rank 0 \(%s\) \(--keep-going\)" % (HOST, HOST))
     job = Job(work, 2)
     job.start(0, *last)
     job.start(1, "--interface", "none7", *last)

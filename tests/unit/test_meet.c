@@ -4,6 +4,8 @@
 #include "broadcast/how_to_meet.h"
 #include "broadcast/meet.h"
 
+#include <ckpt/broadcast.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -252,10 +254,25 @@ static void ranks_that_do_not_fit_are_named(void **state)
 	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA): give all ranks the "
 	     "same");
 	hellos[3].each_wish[CKPT_WISH_DST] = 1;
+	strcpy(hellos[0].destination, "/nvme/0/");
+	strcpy(hellos[3].destination, "/nvme/3/");
 	says("mpi", CKPT_E_PEER, 3,
-	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA) (DST): give all ranks the "
+	     "rank 3 (nodeD) was started with DST '/nvme/3/', rank 0 (nodeA) with '/nvme/0/': give all ranks the "
 	     "same; %r in DST is the rank, %h the host");
 	hellos[3].each_wish[CKPT_WISH_DST] = 0;
+	hellos[3].each_wish[CKPT_WISH_SOURCES] = 1;
+	strcpy(hellos[0].sources, "/nfs/step900.pt");
+	strcpy(hellos[3].sources, "/nfs/step\n800.pt");
+	says("mpi", CKPT_E_PEER, 3,
+	     "rank 3 (nodeD) was started with SRC '/nfs/step\\n800.pt', rank 0 (nodeA) with '/nfs/step900.pt': give all "
+	     "ranks the same; only rank 0 has to have it");
+	hellos[3].each_wish[CKPT_WISH_SOURCES] = 0;
+	hellos[3].flags = CKPT_BROADCAST_REREAD | CKPT_BROADCAST_KEEP_GOING;
+	hellos[0].flags = CKPT_BROADCAST_NO_VERIFY;
+	says("mpi", CKPT_E_PEER, 3,
+	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA) (--verify, --keep-going): give all "
+	     "ranks the same");
+	hellos[0].flags = hellos[3].flags = 0;
 	hellos[3].each_wish[CKPT_WISH_CHUNK] = hellos[3].each_wish[CKPT_WISH_EXPECT] = 5;
 	says("mpi", CKPT_E_PEER, 3,
 	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA) (--chunk, --expect): give all "
