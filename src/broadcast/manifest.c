@@ -25,8 +25,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* CKM3: all that follows ends with the CRC-32 of what is before that */
-enum { MAGIC = 0x334d4b43, MOST_FILES = 10000000, MOST_PATH = 4096, MOST_DEPTH = 64 };
+/* CKM4: all that follows ends with the CRC-32 of what is before that */
+enum { MAGIC = 0x344d4b43, MOST_FILES = 10000000, MOST_PATH = 4096, MOST_DEPTH = 64 };
 
 void ckpt_manifest_clear(struct ckpt_manifest *m)
 {
@@ -60,7 +60,7 @@ static int add_file(struct ckpt_manifest *m, const char *path, struct ckpt_manif
 static int add_source(struct ckpt_manifest *m, const char *path, const char *name,
 		      const struct stat *st, struct ckpt_error *err)
 {
-	struct ckpt_manifest_file *f;
+	struct ckpt_manifest_file *f = NULL;
 	int rc;
 
 	if (!S_ISREG(st->st_mode))
@@ -77,6 +77,8 @@ static int add_source(struct ckpt_manifest *m, const char *path, const char *nam
 	f->ino = st->st_ino;
 	f->mtime_sec = st->st_mtim.tv_sec;
 	f->mtime_nsec = (uint32_t)st->st_mtim.tv_nsec;
+	f->ctime_sec = st->st_ctim.tv_sec;
+	f->ctime_nsec = (uint32_t)st->st_ctim.tv_nsec;
 	return 0;
 }
 
@@ -249,6 +251,25 @@ int ckpt_manifest_make(const char *const *sources, size_t count, struct ckpt_man
 	return rc;
 }
 
+/*
+ * Who writes to a file can put its mtime back, and tools that copy do; its ctime nobody sets. It is another one
+ * also after a change of the mode or of a name, which cannot be told from that.
+ */
+int ckpt_manifest_check_unchanged(const struct ckpt_manifest_file *f, const char *path, struct ckpt_error *err)
+{
+	const char *what = "was changed during the broadcast";
+	struct stat st;
+
+	if (stat(path, &st) == 0 && (uint64_t)st.st_size == f->size && st.st_ino == f->ino &&
+	    st.st_mtim.tv_sec == f->mtime_sec && (uint32_t)st.st_mtim.tv_nsec == f->mtime_nsec) {
+		if (st.st_ctim.tv_sec == f->ctime_sec && (uint32_t)st.st_ctim.tv_nsec == f->ctime_nsec)
+			return 0;
+		what = "was changed during the broadcast: its mtime is the same, its ctime is not, so it was written to "
+		       "and the mtime put back, or its mode, owner or a name changed";
+	}
+	return ckpt_error_at(err, ckpt_fail(err, CKPT_E_CHANGED, "%s", what), path, NULL, CKPT_NO_OFFSET);
+}
+
 /* ---- as bytes ---- */
 
 int ckpt_manifest_write(const struct ckpt_manifest *m, struct ckpt_buf *out, struct ckpt_error *err)
@@ -266,6 +287,8 @@ int ckpt_manifest_write(const struct ckpt_manifest *m, struct ckpt_buf *out, str
 		ckpt_buf_add_u64(out, f->ino);
 		ckpt_buf_add_u64(out, (uint64_t)f->mtime_sec);
 		ckpt_buf_add_u32(out, f->mtime_nsec);
+		ckpt_buf_add_u64(out, (uint64_t)f->ctime_sec);
+		ckpt_buf_add_u32(out, f->ctime_nsec);
 		ckpt_buf_add_u32(out, (uint32_t)strlen(f->path));
 		ckpt_buf_add(out, f->path, strlen(f->path));
 	}
@@ -290,7 +313,7 @@ static bool stays_inside(const char *path)
 
 static int read_file(struct ckpt_reader *r, struct ckpt_manifest *m, struct ckpt_error *err)
 {
-	struct ckpt_manifest_file f = { 0 }, *added;
+	struct ckpt_manifest_file f = { 0 }, *added = NULL;
 	char path[MOST_PATH + 1];
 	const uint8_t *bytes;
 	uint32_t len;
@@ -302,6 +325,8 @@ static int read_file(struct ckpt_reader *r, struct ckpt_manifest *m, struct ckpt
 	f.ino = ckpt_read_u64(r);
 	f.mtime_sec = (int64_t)ckpt_read_u64(r);
 	f.mtime_nsec = ckpt_read_u32(r);
+	f.ctime_sec = (int64_t)ckpt_read_u64(r);
+	f.ctime_nsec = ckpt_read_u32(r);
 	len = ckpt_read_u32(r);
 	bytes = len <= MOST_PATH ? ckpt_read_bytes(r, len) : NULL;
 	if (!bytes)

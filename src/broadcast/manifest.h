@@ -21,8 +21,8 @@ struct ckpt_manifest_file {
 	uint64_t size;
 	uint32_t mode; /* without read access for those who may not enter its folders */
 	uint64_t dev, ino;
-	int64_t mtime_sec;
-	uint32_t mtime_nsec;
+	int64_t mtime_sec, ctime_sec;
+	uint32_t mtime_nsec, ctime_nsec;
 };
 
 struct ckpt_manifest {
@@ -37,6 +37,10 @@ struct ckpt_manifest {
 int ckpt_manifest_make(const char *const *sources, size_t count, struct ckpt_manifest *out,
 		       struct ckpt_error *err);
 void ckpt_manifest_clear(struct ckpt_manifest *manifest);
+
+/* CKPT_E_CHANGED: PATH is no longer what it was when the list was made. */
+int ckpt_manifest_check_unchanged(const struct ckpt_manifest_file *file, const char *path,
+				  struct ckpt_error *err);
 
 int ckpt_manifest_write(const struct ckpt_manifest *manifest, struct ckpt_buf *out,
 			struct ckpt_error *err);

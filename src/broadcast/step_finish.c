@@ -17,7 +17,6 @@
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 /*
  * The first rank sends the checksums of the bytes that it received, and all ranks must have the
@@ -58,17 +57,10 @@ static int compare_crcs(struct ckpt_session *s)
 static int check_sources(struct ckpt_session *s)
 {
 	for (uint32_t i = 0; s->world.rank < s->o.readers && i < s->manifest.count; i++) {
-		const struct ckpt_manifest_file *f = &s->manifest.files[i];
-		struct stat st;
+		int rc = ckpt_manifest_check_unchanged(&s->manifest.files[i], s->paths[i], &s->err);
 
-		if (stat(s->paths[i], &st) == 0 && (uint64_t)st.st_size == f->size &&
-		    st.st_ino == f->ino && st.st_mtim.tv_sec == f->mtime_sec &&
-		    (uint32_t)st.st_mtim.tv_nsec == f->mtime_nsec)
-			continue;
-		return ckpt_error_at(&s->err,
-				     ckpt_fail(&s->err, CKPT_E_CHANGED,
-					       "was changed during the broadcast"),
-				     s->paths[i], NULL, CKPT_NO_OFFSET);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
