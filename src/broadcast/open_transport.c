@@ -24,6 +24,7 @@
 #include "broadcast/transport_user.h"
 #include "gpu/bounded.h"
 #include "gpu/cuda_driver.h"
+#include "job/process_mark.h"
 #include "job/token.h"
 
 #include <ckpt/version.h>
@@ -145,18 +146,6 @@ static void find_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 	ckpt_error_text(&err, h->cuda.text, sizeof(h->cuda.text));
 }
 
-/* The same in all containers of a machine, and another one after each start of it. */
-static void read_boot_id(char *out, size_t size)
-{
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	if (!file || !fgets(out, (int)size, file))
-		*out = '\0';
-	out[strcspn(out, "\n")] = '\0';
-	if (file)
-		fclose(file);
-}
-
 static void identify_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 {
 	const char *host = getenv("NCCL_HOSTID"), *shares = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
@@ -164,7 +153,7 @@ static void identify_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 	if (!s->cuda)
 		return;
 	ckpt_cuda_identify(s->cuda, &h->identity);
-	read_boot_id(h->machine, sizeof(h->machine));
+	ckpt_read_boot_id(h->machine, sizeof(h->machine));
 	snprintf(h->nccl_host, sizeof(h->nccl_host), "%s", host ? host : "");
 	h->shares = shares && *shares && strcmp(shares, "0") != 0;
 }

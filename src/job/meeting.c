@@ -112,3 +112,75 @@ void ckpt_meeting_remove(const struct ckpt_meeting *m, const char *name)
 	snprintf(path, sizeof(path), "%s/%s", m->folder, name);
 	unlink(path);
 }
+
+bool ckpt_meeting_is_left_over(const struct ckpt_meeting *m, uint32_t rank, uint64_t nonce)
+{
+	struct ckpt_note note;
+	bool is_gone;
+	char name[64];
+
+	ckpt_hello_name(name, rank, nonce);
+	if (ckpt_note_read(m->folder, name, m->uid, &note, NULL) != CKPT_NOTE_WHOLE)
+		return false;
+	is_gone = ckpt_process_mark_is_gone(&note.process);
+	ckpt_note_clear(&note);
+	return is_gone;
+}
+
+struct sweep {
+	const struct ckpt_meeting *m;
+	uint64_t gone[CKPT_MOST_TOLD]; /* nonces */
+	unsigned count;
+};
+
+static int find_gone(void *ctx, const struct ckpt_sighting *s)
+{
+	struct sweep *w = ctx;
+
+	if (s->kind == CKPT_SIGHT_HELLO && s->nonce != w->m->me.nonce &&
+	    w->count < sizeof(w->gone) / sizeof(w->gone[0]) && ckpt_meeting_is_left_over(w->m, s->rank, s->nonce))
+		w->gone[w->count++] = s->nonce;
+	return 0;
+}
+
+/* Its hello last: without that nothing would say any more that the others are left over. */
+static int remove_of_gone(void *ctx, const struct ckpt_sighting *s)
+{
+	const struct sweep *w = ctx;
+	bool is_gone = false;
+	char name[64];
+
+	for (unsigned i = 0; i < w->count; i++)
+		is_gone |= w->gone[i] == (s->kind == CKPT_SIGHT_ANSWER ? s->first : s->nonce);
+	if (s->kind == CKPT_SIGHT_SEEN)
+		ckpt_seen_name(name, s->first, s->rank, s->nonce);
+	else if (s->kind == CKPT_SIGHT_LEFT)
+		ckpt_left_name(name, s->first, s->rank, s->nonce);
+	else
+		ckpt_answer_name(name, s->first);
+	if (is_gone && s->kind != CKPT_SIGHT_HELLO)
+		ckpt_meeting_remove(w->m, name);
+	return 0;
+}
+
+static int remove_hello_of_gone(void *ctx, const struct ckpt_sighting *s)
+{
+	const struct sweep *w = ctx;
+	char name[64];
+
+	ckpt_hello_name(name, s->rank, s->nonce);
+	for (unsigned i = 0; s->kind == CKPT_SIGHT_HELLO && i < w->count; i++)
+		if (w->gone[i] == s->nonce)
+			ckpt_meeting_remove(w->m, name);
+	return 0;
+}
+
+void ckpt_meeting_remove_left_over(const struct ckpt_meeting *m)
+{
+	struct sweep w = { .m = m };
+
+	if (ckpt_meeting_list(m->folder, find_gone, &w, NULL) < 0 || w.count == 0)
+		return;
+	ckpt_meeting_list(m->folder, remove_of_gone, &w, NULL);
+	ckpt_meeting_list(m->folder, remove_hello_of_gone, &w, NULL);
+}

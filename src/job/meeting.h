@@ -34,7 +34,7 @@
  * A rank that has the answer removes what it wrote for rank 0, and rank 0 waits for that before it
  * removes the answer. Every process removes its own files, and the one that finds the folder empty
  * removes the folder. Processes that were killed leave their files, some hundred bytes that do no
- * harm.
+ * harm; rank 0 removes those of which it can tell that their process has ended (process_mark.h).
  *
  * The file system only has to show a renamed file as a whole, and show it sooner or later in a
  * folder that is opened anew (NFS: when its cache of attributes has expired, seconds).
@@ -117,6 +117,12 @@ void ckpt_left_name(char out[64], uint64_t first, uint32_t rank, uint64_t nonce)
 /* Write the file that says that this process has seen the rank 0 of nonce FIRST. */
 int ckpt_meeting_acknowledge(struct ckpt_meeting *m, uint64_t first, struct ckpt_error *err);
 void ckpt_meeting_remove(const struct ckpt_meeting *m, const char *name);
+
+/* The files of ranks that ended without a word, as far as that can be told from this host. */
+void ckpt_meeting_remove_left_over(const struct ckpt_meeting *m);
+
+/* Has the process of RANK and NONCE ended without a word? */
+bool ckpt_meeting_is_left_over(const struct ckpt_meeting *m, uint32_t rank, uint64_t nonce);
 
 /* ---- who is there: rank 0 ---- */
 

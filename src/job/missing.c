@@ -30,7 +30,11 @@ static int count_hello(void *ctx, const struct ckpt_sighting *s)
 	if (s->kind != CKPT_SIGHT_HELLO || s->nonce == m->me.nonce ||
 	    ckpt_note_mtime(m->folder, name, m->uid) < c->since)
 		return 0;
-	if (s->rank == m->me.rank && !c->twin.nonce &&
+	/* of many ranks' files only those are read that a message is about */
+	if ((s->rank == m->me.rank || s->rank == 0) && ckpt_meeting_is_left_over(m, s->rank, s->nonce))
+		return 0;
+	/* another rank 0 that lives has seen this one, which then knows it already */
+	if (s->rank == m->me.rank && m->me.rank != 0 && !c->twin.nonce &&
 	    ckpt_note_read(m->folder, name, m->uid, &c->twin, NULL) == CKPT_NOTE_WHOLE)
 		ckpt_note_clear(&c->twin);
 	if (s->rank < m->me.size && m->me.rank != 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Small files with a header and a checksum, written under a hidden name and renamed. The format:
- * magic 8, version 4, rank 4, size 4, pid 4, nonce 8, host 64, length 4, bytes, CRC-32 of all
- * before 4; little-endian, as ranks may run on different machines.
+ * magic 8, version 4, rank 4, size 4, pid 4, nonce 8, host 64, boot id 40, number of the space of
+ * pids 8, start of the process 8, length 4, bytes, CRC-32 of all before 4; little-endian, as ranks may run on different machines.
  *
  * What must stay true: a reader takes only files of the wanted user, opens no link and no device,
  * and never trusts a length that the file does not have. A file that disappears while it is read
@@ -26,7 +26,7 @@
 
 static const char magic[8] = "ckptnote";
 
-enum { VERSION = 1, AROUND = 104 };
+enum { VERSION = 2, AROUND = 160 };
 
 /* FOLDER/NAME, or FOLDER/.NAME for a file that is being written. */
 static int path_of(char *out, size_t size, const char *folder, const char *dot, const char *name)
@@ -48,6 +48,9 @@ static void encode_note(const struct ckpt_note *n, struct ckpt_buf *out)
 	ckpt_buf_add_u32(out, n->pid);
 	ckpt_buf_add_u64(out, n->nonce);
 	ckpt_buf_add(out, n->host, sizeof(n->host));
+	ckpt_buf_add(out, n->process.machine, sizeof(n->process.machine));
+	ckpt_buf_add_u64(out, n->process.pid_space);
+	ckpt_buf_add_u64(out, n->process.started);
 	ckpt_buf_add_u32(out, (uint32_t)n->len);
 	ckpt_buf_add(out, n->bytes, n->len);
 	ckpt_buf_add_u32(out, libdeflate_crc32(0, out->data, out->len));
@@ -120,6 +123,11 @@ static int decode_note(const uint8_t *bytes, size_t len, struct ckpt_note *out,
 	out->pid = ckpt_read_u32(&r);
 	out->nonce = ckpt_read_u64(&r);
 	memcpy(out->host, ckpt_read_bytes(&r, sizeof(out->host)), sizeof(out->host) - 1);
+	memcpy(out->process.machine, ckpt_read_bytes(&r, sizeof(out->process.machine)),
+	       sizeof(out->process.machine) - 1);
+	out->process.pid_space = ckpt_read_u64(&r);
+	out->process.started = ckpt_read_u64(&r);
+	out->process.pid = out->pid;
 	out->len = ckpt_read_u32(&r);
 	if (memcmp(p, magic, sizeof(magic)) || version != VERSION || out->len != len - AROUND)
 		return CKPT_NOTE_DAMAGED;

@@ -3,6 +3,7 @@
 #define CKPT_JOB_NOTE_H
 
 #include "base/error.h"
+#include "job/process_mark.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -11,6 +12,7 @@
 struct ckpt_note {
 	uint32_t rank, size; /* who wrote it: its place in the world as it sees it */
 	uint32_t pid;
+	struct ckpt_process_mark process;
 	uint64_t nonce; /* a number that no other process has */
 	char host[64];
 	size_t len;

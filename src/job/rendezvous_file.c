@@ -179,6 +179,8 @@ static int announce_process(struct ckpt_meeting *m, struct ckpt_error *err)
 		return ckpt_error_at(err, ckpt_fail_errno(err, "is not there any more"), path, NULL,
 				     CKPT_NO_OFFSET);
 	m->uid = st.st_uid; /* a file server may have another idea of who we are */
+	if (m->me.rank == 0)
+		ckpt_meeting_remove_left_over(m);
 	return ckpt_heartbeat_start(m, err);
 }
 
@@ -455,7 +457,8 @@ static int name_this_process(struct ckpt_meeting *m, struct ckpt_error *err)
 {
 	m->me.rank = m->base.world.rank;
 	m->me.size = m->base.world.size;
-	m->me.pid = (uint32_t)getpid();
+	ckpt_process_mark_own(&m->me.process);
+	m->me.pid = m->me.process.pid;
 	if (gethostname(m->me.host, sizeof(m->me.host) - 1) < 0)
 		snprintf(m->me.host, sizeof(m->me.host), "unknown host");
 	while (!m->me.nonce)

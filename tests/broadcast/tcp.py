@@ -438,6 +438,34 @@ def check_leaving(work, source):
     expect_empty("leaving", out)
 
 
+def check_left_over(work, source):
+    """Ranks of an earlier start with the same key that were killed: nothing of them is taken for this start's."""
+    out = empty_folder(work, "leftover")
+    for number in range(2):
+        job = Job(work, 3, "file")
+        for victim in (0, 1, 2):
+            job.start(victim, "--init-timeout", "60", source, out + "/%r.pt")
+            if victim == 1:
+                wait_until_met(job, 1)
+                for process in job.processes.values():
+                    process.kill()
+                job.end()
+        job.processes[2].kill()                     # it may have seen the dead rank 0
+        job.end()
+        folder = os.path.join(work, "meet", "K%d" % job.port)
+        note(len(os.listdir(folder)) >= 2, "left over: nothing was left: %s" % os.listdir(folder))
+        if number == 0:
+            job.start(0, "--init-timeout", "2", source, out + "/%r.pt")
+            job.start(1, "--init-timeout", "2", source, out + "/%r.pt")
+            expect("left over, rank 2 is missing", job.end(), 6, "waiting for rank 2 of 3 in")
+        else:
+            job.start(1, "--init-timeout", "2", source, out + "/%r.pt")
+            expect("left over, rank 0 is missing", job.end(), 6, "waiting for ranks 0, 2 of 3 in|waiting for rank 0 of 3 in")
+            expect("left over", job.start_all(source, out + "/%r.pt").end(), 0)
+        note(not os.path.exists(folder), "left over: there is still %s" % (os.path.exists(folder) and os.listdir(folder)))
+    shutil.rmtree(out)
+
+
 # ---- failures on the way
 
 
@@ -578,7 +606,7 @@ def main():
         source = os.path.join(work, "source.pt")
         with open(source, "wb") as out:
             out.write(random.Random(1).randbytes((9 << 20) + 12345))
-        for check in (check_files, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_lost, check_woken,
+        for check in (check_files, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_left_over, check_lost, check_woken,
                       check_signal, check_rows, check_kills):
             check(work, source)
     print("%d failures" % len(FAILURES))
