@@ -409,6 +409,8 @@ static int open_tcp(struct ckpt_session *s, const struct ckpt_meet_plan *plan, s
 	s->star = NULL;
 	if (!star)
 		rc = ckpt_tcp_star_new(&s->world, s->secret, &plan->tcp, &star, &s->err);
+	if (rc == 0 && s->rendezvous && s->world.rank)
+		ckpt_tcp_star_set_scope(star, ckpt_rendezvous_find_scope(s->rendezvous));
 	if (rc == 0)
 		rc = ckpt_transport_open_tcp(star, s->o.interface, s->o.cancel, deadline, out, &told, &s->err);
 	if (told.status) {

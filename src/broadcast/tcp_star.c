@@ -104,6 +104,14 @@ int ckpt_tcp_star_new(const struct ckpt_world *world, const uint8_t secret[CKPT_
 	return 0;
 }
 
+void ckpt_tcp_star_set_scope(struct ckpt_tcp_star *s, uint32_t scope)
+{
+	for (unsigned i = 0; i < s->m->found.count; i++)
+		ckpt_tcp_address_set_scope(&s->m->found.list[i].address, scope);
+	if (s->m->found.count)
+		ckpt_tcp_address_print(&s->m->found.list[0].address, s->m->address.text);
+}
+
 /* The link of rank I to this one, of which there is none to the rank itself. */
 static struct ckpt_tcp_link *link_of(const struct ckpt_tcp_star *s, uint32_t i)
 {
@@ -292,11 +300,14 @@ int ckpt_tcp_star_open(struct ckpt_tcp_star *s, ckpt_tcp_listen *listen, void *c
 		       const volatile int *cancel, uint64_t deadline,
 		       struct ckpt_tcp_neighbors *out, struct ckpt_error *err)
 {
+	struct sockaddr_storage own;
 	int rc;
 
 	s->m->base.cancel = cancel;
 	*out = (struct ckpt_tcp_neighbors){ 0 };
 	rc = (is_rank0(s) ? open_as_rank0 : open_as_other)(s, listen, ctx, deadline, out, err);
+	if (rc == 0 && find_own_end(is_rank0(s) ? s->m->seats[1].link : s->m->link, &own, NULL) == 0)
+		ckpt_tcp_address_set_scope(&out->next, ckpt_tcp_address_scope(&own));
 	if (rc == 0 && !out->next_len)
 		rc = ckpt_fail(err, CKPT_E_PEER, "the next rank listens nowhere");
 	for (uint32_t i = 0; rc == 0 && i < link_count(s); i++)

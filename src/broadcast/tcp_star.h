@@ -25,6 +25,8 @@ struct ckpt_tcp_place {
 int ckpt_tcp_star_new(const struct ckpt_world *world, const uint8_t secret[CKPT_WIRE_KEY],
 		      const struct ckpt_tcp_place *place, struct ckpt_tcp_star **out,
 		      struct ckpt_error *err);
+/* Not on rank 0: by which link it is reached, if its addresses lie on one only. */
+void ckpt_tcp_star_set_scope(struct ckpt_tcp_star *star, uint32_t scope);
 /* Without IN_ORDER the others are told that this rank has failed, if they have not been yet. */
 void ckpt_tcp_star_close(struct ckpt_tcp_star *star, bool in_order);
 

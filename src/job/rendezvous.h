@@ -86,6 +86,9 @@ int ckpt_rendezvous_open_tcp(const struct ckpt_tcp_address *address,
 struct ckpt_tcp_resolved;
 bool ckpt_rendezvous_find_tcp(const struct ckpt_rendezvous *r, struct ckpt_tcp_resolved *out);
 
+/* On the others: the scope of the address by which they reached rank 0, if it lies on a link only; else 0. */
+uint32_t ckpt_rendezvous_find_scope(const struct ckpt_rendezvous *r);
+
 /* By PMIx, if the launcher serves it: srun --mpi=pmix, mpirun of Open MPI, prterun. */
 int ckpt_rendezvous_open_pmix(const struct ckpt_world *world, struct ckpt_rendezvous **out,
 			      struct ckpt_error *err);

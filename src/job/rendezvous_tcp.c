@@ -306,3 +306,10 @@ bool ckpt_rendezvous_find_tcp(const struct ckpt_rendezvous *r, struct ckpt_tcp_r
 	}
 	return true;
 }
+
+uint32_t ckpt_rendezvous_find_scope(const struct ckpt_rendezvous *r)
+{
+	const struct ckpt_tcp_meeting *m = (const struct ckpt_tcp_meeting *)r;
+
+	return r->ops->gather == gather && m->link ? ckpt_tcp_address_scope(&m->link->peer) : 0;
+}

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "io/fault.h"
 
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -39,6 +40,7 @@ int ckpt_tcp_address_read(const char *text, struct ckpt_tcp_address *out, struct
 	const char *host = text + has_brackets;
 	const char *end = has_brackets ? strchr(text, ']') : strrchr(text, ':');
 	size_t len = end ? (size_t)(end - host) : 0;
+	struct in6_addr v6;
 
 	*out = (struct ckpt_tcp_address){ 0 };
 	if (!end || (has_brackets && end[1] != ':'))
@@ -50,6 +52,10 @@ int ckpt_tcp_address_read(const char *text, struct ckpt_tcp_address *out, struct
 		return ckpt_fail(err, CKPT_E_ARG, "'%.200s' names no host, wanted HOST:PORT", text);
 	memcpy(out->host, host, len);
 	strcpy(out->text, text);
+	if (inet_pton(AF_INET6, out->host, &v6) == 1 && IN6_IS_ADDR_LINKLOCAL(&v6))
+		return ckpt_fail(err, CKPT_E_ARG,
+				 "'%.200s' is an address of one link, wanted this host's interface behind it, as [fe80::1%%eth0]:29400",
+				 text);
 	if (!read_port(end + 1 + has_brackets, &out->port))
 		return ckpt_fail(err, CKPT_E_ARG, "'%.200s': wanted a port from 1 to 65535", text);
 	return 0;
@@ -217,6 +223,23 @@ bool ckpt_tcp_address_is_any(const struct sockaddr_storage *address)
 		return ((const struct sockaddr_in *)address)->sin_addr.s_addr == htonl(INADDR_ANY);
 	return address->ss_family == AF_INET6 &&
 	       IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+static bool is_on_link(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+uint32_t ckpt_tcp_address_scope(const struct sockaddr_storage *address)
+{
+	return is_on_link(address) ? ((const struct sockaddr_in6 *)address)->sin6_scope_id : 0;
+}
+
+void ckpt_tcp_address_set_scope(struct sockaddr_storage *address, uint32_t scope)
+{
+	if (is_on_link(address))
+		((struct sockaddr_in6 *)address)->sin6_scope_id = scope;
 }
 
 void ckpt_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port)

@@ -42,7 +42,7 @@ char *ckpt_tcp_address_print(const struct sockaddr_storage *address,
 			     char out[CKPT_TCP_ADDRESS_TEXT]);
 /*
  * An address and port as bytes, to tell them to others. False: it is none. What lies on a link only
- * (fe80::) means nothing on another host, and is not told.
+ * (fe80::) loses which link that is, which every host calls by a name of its own: set_scope().
  */
 enum { CKPT_TCP_SPOT = 19 };
 void ckpt_tcp_spot_write(const struct sockaddr_storage *address, uint8_t out[CKPT_TCP_SPOT]);
@@ -57,6 +57,10 @@ int ckpt_tcp_find_own(const char *name, struct ckpt_tcp_resolved *out, struct ck
 /* 0.0.0.0, [::] */
 bool ckpt_tcp_address_is_any(const struct sockaddr_storage *address);
 void ckpt_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port);
+/* Of an address that lies on a link only, by which interface this host reaches it; 0: of none. */
+uint32_t ckpt_tcp_address_scope(const struct sockaddr_storage *address);
+/* Other addresses stay as they are. */
+void ckpt_tcp_address_set_scope(struct sockaddr_storage *address, uint32_t scope);
 bool ckpt_tcp_address_is_loopback(const struct sockaddr_storage *address);
 
 #endif

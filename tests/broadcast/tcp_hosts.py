@@ -67,6 +67,20 @@ def check_bytes(some, work, source):
             shutil.rmtree(out)
 
 
+def check_link_local(some, work, source):
+    """At an address that each host calls by the name of its own interface."""
+    for number, name in enumerate(some.names):
+        if not hosts.sh("ip", "netns", "exec", name, "ip", "addr", "add", "fe80::70%d/64" % number, "dev", "eth0", "nodad"):
+            print("no IPv6 here")
+            return
+    out, address = empty_folder(work, "link"), "fe80::700"
+    job = Job(work, some)
+    ended = job.start_all("--rdzv", "tcp://[%s%%eth0]:%d" % (address, job.port), "--init-timeout", "20", source, out + "/%h.pt").end()
+    expect("link-local", ended, 0)
+    note(all(same(source, "%s/%s.pt" % (out, name)) for name in some.names), "link-local: other bytes")
+    shutil.rmtree(out)
+
+
 def check_cut(some, work, number):
     """The others end in time and name the host; nobody has a part of the file."""
     timeout, out, source = 2, empty_folder(work, "cut"), long_source(work, 1 << 30)
@@ -223,6 +237,7 @@ def main():
             out.write(os.urandom((9 << 20) + 12345))
         for count in (2, 4):
             with_hosts(work, source, check_bytes, count)
+        with_hosts(work, source, check_link_local, 3)
         for number in (2, 1, 0):
             with_hosts(work, source, check_cut, 3, number)
         for check in (check_short_cut, check_filtered, check_first_address, check_pods, check_stranger, check_reboot):

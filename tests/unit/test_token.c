@@ -97,6 +97,8 @@ static void addresses_are_read(void **state)
 		{ "10.0.0.7:1", "10.0.0.7", 1, NULL },
 		{ "[::1]:65535", "::1", 65535, NULL },
 		{ "[fe80::1%eth0]:80", "fe80::1%eth0", 80, NULL },
+		{ "[fe80::1]:80", NULL, 0,
+		  "'[fe80::1]:80' is an address of one link, wanted this host's interface behind it, as [fe80::1%eth0]:29400" },
 		{ "node", NULL, 0, "'node' has no port, wanted HOST:PORT" },
 		{ "[::1]", NULL, 0, "'[::1]' has no port, wanted HOST:PORT" },
 		{ "[::1]x:1", NULL, 0, "'[::1]x:1' has no port, wanted HOST:PORT" },
