@@ -54,9 +54,12 @@ static int find_way(const struct ckpt_world *w, ckpt_lookup *lookup, void *ctx,
 	else
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
-			"rank %u of %u (launcher %s) has no way to meet the others: give all --rdzv file:DIR, a "
+			"rank %u of %u (launcher %s) has no way to meet the others: give all %s--rdzv file:DIR, a "
 			"folder that all nodes see, or --rdzv tcp://HOST:PORT, where rank 0 listens; or %s",
 			w->rank, w->size, w->launcher,
+			value_of(lookup, ctx, "MASTER_ADDR") && value_of(lookup, ctx, "MASTER_PORT")
+				? "--rdzv env, as MASTER_ADDR and MASTER_PORT are set, and CKPT_TOKEN; or "
+				: "",
 			is_mpi ? "build ckpt where mpicc is, for ckpt-mpi.so, which talks to MPI and is not there"
 			       : "start them with mpirun or srun --mpi=pmix");
 	return 0;
@@ -95,7 +98,8 @@ static int read_env(ckpt_lookup *lookup, void *ctx, struct ckpt_tcp_address *out
 	if (!port) {
 		size_t digits = strspn(master, "0123456789");
 
-		if (!digits || digits > 5 || master[digits] || strtoul(master, NULL, 10) >= UINT16_MAX)
+		if (!digits || digits > 5 || master[digits] || strtoul(master, NULL, 10) >= UINT16_MAX ||
+		    strtoul(master, NULL, 10) == 0)
 			return ckpt_fail(err, CKPT_E_ARG, "MASTER_PORT is '%.40s', wanted a port that has one behind it; or set CKPT_RDZV_PORT",
 					 master);
 		snprintf(next, sizeof(next), "%lu", strtoul(master, NULL, 10) + 1);

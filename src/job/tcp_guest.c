@@ -211,6 +211,7 @@ static int look_up(struct ckpt_tcp_meeting *m, uint64_t deadline, struct ckpt_er
 static int fail_late(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 {
 	const char *why = m->said[0] ? m->said : m->why;
+	char only[120] = "";
 
 	if (m->waiting[0])
 		return ckpt_fail(err, CKPT_E_PEER,
@@ -220,11 +221,14 @@ static int fail_late(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 		return ckpt_fail(err, CKPT_E_PEER,
 				 "rank 0 (%s, pid %" PRIu32 ") is at '%s', but did not answer",
 				 m->link->host0, m->link->pid0, m->address.text);
+	if (!m->is_fixed && m->found.count && ckpt_tcp_address_is_loopback(&m->found.list[0].address))
+		snprintf(only, sizeof(only), "; '%.40s' is this host itself: if rank 0 runs on another one, name that",
+			 m->address.host);
 	return ckpt_fail(err, CKPT_E_PEER,
-			 "waiting for rank 0 of %" PRIu32 " at '%s': %s%s%s", m->base.world.size,
+			 "waiting for rank 0 of %" PRIu32 " at '%s': %s%s%s%s", m->base.world.size,
 			 m->address.text,
 			 m->remedy ? m->remedy : "start it, or give all ranks the same --rdzv",
-			 why[0] ? "; " : "", why);
+			 why[0] ? "; " : "", why, only);
 }
 
 static int pause_for(struct ckpt_tcp_meeting *m, uint64_t nsec, uint64_t deadline,

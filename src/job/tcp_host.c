@@ -420,7 +420,7 @@ static bool describe_who_left(const struct ckpt_tcp_meeting *m, uint64_t since, 
 
 static int fail_missing(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 {
-	char ranks[160], left[120], where[CKPT_TCP_ADDRESS_TEXT], only[160] = "";
+	char ranks[160], left[120], where[CKPT_TCP_ADDRESS_TEXT], only[240] = "";
 	uint64_t now = ckpt_now_nsec(), quarter = (now - m->began) / 4;
 	uint64_t since = now - (quarter < COUNT_AHEAD ? quarter : COUNT_AHEAD);
 	bool misses = list_missing(m, ranks, sizeof(ranks)) > 0, is_other = false;
@@ -432,10 +432,11 @@ static int fail_missing(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 	if (misses && is_other)
 		ckpt_missing_list(m->there, m->me.size, ranks, sizeof(ranks));
 	describe_who_left(m, is_other ? since : UINT64_MAX, left, sizeof(left));
-	if (m->address.host[0] && ckpt_tcp_address_is_loopback(&m->door.bound[0]) && strncmp(m->address.host, "127.", 4) != 0 &&
-	    strcmp(m->address.host, "localhost") != 0)
-		snprintf(only, sizeof(only), "; '%.40s' is %s on this host, which no other host reaches", m->address.host,
-			 ckpt_tcp_address_print(&m->door.bound[0], where));
+	if (m->address.host[0] && ckpt_tcp_address_is_loopback(&m->door.bound[0]))
+		snprintf(only, sizeof(only),
+			 "; '%.40s' is %s on this host, which no other host reaches: ranks on other hosts need a name or address "
+			 "of this one",
+			 m->address.host, ckpt_tcp_address_print(&m->door.bound[0], where));
 	return ckpt_fail(err, CKPT_E_PEER,
 			 "%s%swaiting for %s at '%s': %s%s%s",
 			 m->door.stranger, m->door.stranger[0] ? ", give all ranks the same; " : "", ranks, m->address.text,

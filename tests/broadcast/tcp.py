@@ -328,11 +328,14 @@ def check_meeting(work, source):
     job = Job(work, 2)
     job.start(1, *last)
     expect("nobody listens", job.end(), 6, r"waiting for rank 0 of 2 at '127.0.0.1:%d': start it" % job.port,
-           "Connection refused")
+           "Connection refused; '127.0.0.1' is this host itself: if rank 0 runs on another one, name that")
     job = Job(work, 3)
     job.start(0, *last)
     job.start(2, *last)
     expect("rank 1 never comes", job.end(), 6, r"waiting for rank 1 of 3 at '127.0.0.1:%d': start them" % job.port)
+    job = Job(work, 2)
+    job.start(0, *last)
+    expect("the loopback", job.end(), 6, "on this host, which no other host reaches: ranks on other hosts need a name or address of this one")
     job = Job(work, 2)
     with socket.socket() as other:
         other.bind(("127.0.0.1", job.port))

@@ -480,6 +480,7 @@ static void rank_0_listens_where_it_is_told(void **state)
 		{ "env", { "MASTER_ADDR=node0" }, "--rdzv env goes by CKPT_RDZV_PORT or MASTER_PORT, which is not set", true },
 		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=65535" }, "MASTER_PORT is '65535', wanted a port that has one behind it", true },
 		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=29500x" }, "MASTER_PORT is '29500x', wanted a port", true },
+		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=0" }, "MASTER_PORT is '0', wanted a port", true },
 		{ "env", { "MASTER_ADDR=node0", "CKPT_RDZV_PORT=0" }, "wanted a port from 1 to 65535", true },
 	};
 
@@ -506,6 +507,7 @@ static void rank_0_listens_where_it_is_told(void **state)
 static void no_way_to_meet_is_told(void **state)
 {
 	static const char *const none[] = { NULL };
+	static const char *const of_torch[] = { "MASTER_ADDR=node0", "MASTER_PORT=29500", NULL };
 	struct ckpt_world w = { .rank = 1, .size = 2, .launcher = "k8s" };
 	struct ckpt_ways ways = { 0 };
 	enum ckpt_way way;
@@ -517,6 +519,9 @@ static void no_way_to_meet_is_told(void **state)
 		unit_text(&err),
 		"rank 1 of 2 (launcher k8s) has no way to meet the others: give all --rdzv file:DIR, a folder "
 		"that all nodes see, or --rdzv tcp://HOST:PORT, where rank 0 listens; or start them with mpirun or srun --mpi=pmix");
+	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)of_torch, &ways, &way, &err), CKPT_E_UNSUPPORTED);
+	assert_non_null(strstr(unit_text(&err), "give all --rdzv env, as MASTER_ADDR and MASTER_PORT are set, and CKPT_TOKEN; or "
+					       "--rdzv file:DIR"));
 	w.launcher = "mpich";
 	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_UNSUPPORTED);
