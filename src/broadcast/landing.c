@@ -10,9 +10,11 @@
  */
 #include "broadcast/landing.h"
 
+#include "base/paths.h"
 #include "broadcast/destination.h"
 #include "io/folder.h"
 #include "io/sink.h"
+#include "io/temp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,6 +158,16 @@ static int open_all(struct ckpt_landing *l, struct ckpt_error *err)
 									       : 0u),
 				      l->m->directory_mode, &l->folder, err);
 	return rc < 0 ? rc : open_empty_files(l, err);
+}
+
+void ckpt_landing_remove_left_over(const struct ckpt_manifest *m, const char *path)
+{
+	bool is_one = m->is_directory || m->count == 1;
+	char *around = is_one ? ckpt_path_parent(path) : strdup(path);
+
+	for (uint32_t i = 0; around && i < (is_one ? 1 : m->count); i++)
+		ckpt_temp_remove_left_over(around, is_one ? path : m->files[i].path);
+	free(around);
 }
 
 int ckpt_landing_open(const struct ckpt_manifest *m, const char *path, unsigned flags,

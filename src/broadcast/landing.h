@@ -18,6 +18,12 @@ enum ckpt_landing_flags {
 };
 
 /*
+ * What killed runs left beside PATH, under hidden names of it: it would only take room. Nothing of a process
+ * that lives is touched.
+ */
+void ckpt_landing_remove_left_over(const struct ckpt_manifest *m, const char *path);
+
+/*
  * PATH: the name of a single file, the folder for several files, or the new folder for a directory.
  * Too little free space, missing folders and names that are taken are errors.
  */

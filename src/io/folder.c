@@ -44,6 +44,7 @@ struct ckpt_folder {
 	unsigned flags;
 	mode_t mode;
 	bool made; /* TEMP exists, and is to be removed at the end */
+	int owner; /* the locked file in it that says so to others, or -1 */
 	struct ckpt_sink *unsynced[MOST_UNSYNCED]; /* a ring: NEXT is the oldest */
 	unsigned next;
 	pthread_mutex_t lock; /* for UNSYNCED and NEXT */
@@ -141,6 +142,36 @@ int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsig
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
+/* -1 with EEXIST: somebody removes it. Where there are no locks it has no mark. */
+static int mark_own(struct ckpt_folder *f)
+{
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/%s", f->temp, CKPT_TEMP_OWNER) >= (int)sizeof(path))
+		return 0;
+	f->owner = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+	if (f->owner < 0 || ckpt_temp_lock(f->owner) == 0)
+		return 0;
+	close(f->owner);
+	f->owner = -1;
+	f->made = false;
+	errno = EEXIST;
+	return -1;
+}
+
+/* It is to get its name, without the mark. */
+static void unmark_own(struct ckpt_folder *f)
+{
+	char path[PATH_MAX];
+
+	if (f->owner < 0)
+		return;
+	snprintf(path, sizeof(path), "%s/%s", f->temp, CKPT_TEMP_OWNER);
+	unlink(path);
+	close(f->owner);
+	f->owner = -1;
+}
+
 /* Its owner can write to it until commit, whatever its mode is then. */
 static int make_temp(struct ckpt_folder *f, struct ckpt_error *err)
 {
@@ -149,7 +180,7 @@ static int make_temp(struct ckpt_folder *f, struct ckpt_error *err)
 		if (!f->temp)
 			return ckpt_fail_nomem(err);
 		f->made = mkdir(f->temp, f->mode | S_IRWXU) == 0;
-		if (f->made)
+		if (f->made && mark_own(f) == 0)
 			return 0;
 		free(f->temp);
 		f->temp = NULL;
@@ -203,6 +234,7 @@ int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64
 		return ckpt_fail_nomem(err);
 	pthread_mutex_init(&f->lock, NULL);
 	f->flags = flags;
+	f->owner = -1;
 	f->mode = mode & 0777;
 	if (own)
 		f->own = *own;
@@ -355,8 +387,10 @@ void ckpt_folder_set_save(struct ckpt_folder *f, const struct ckpt_save_options 
 int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 {
 	bool sync = !(f->flags & CKPT_FOLDER_NO_SYNC);
-	int rc = ckpt_folder_sync(f, err);
+	int rc;
 
+	unmark_own(f);
+	rc = ckpt_folder_sync(f, err);
 	if (rc == 0)
 		rc = set_mode(f, err);
 	if (rc == 0)
@@ -381,6 +415,8 @@ void ckpt_folder_discard(struct ckpt_folder *f)
 	pthread_mutex_destroy(&f->lock);
 	if (f->made)
 		ckpt_tree_remove(f->temp);
+	if (f->owner >= 0)
+		close(f->owner);
 	free(f->path);
 	free(f->parent);
 	free(f->temp);

@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -108,7 +109,14 @@ static int make_temp(struct ckpt_sink *sink, int (*make)(struct ckpt_sink *sink)
 static int create_named(struct ckpt_sink *sink)
 {
 	sink->fd = open(sink->temp, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, sink->new_mode);
-	return sink->fd < 0 ? -1 : 0;
+	if (sink->fd < 0)
+		return -1;
+	if (ckpt_temp_lock(sink->fd) == 0)
+		return 0;
+	close(sink->fd);
+	sink->fd = -1;
+	errno = EEXIST;
+	return -1;
 }
 
 static int create(struct ckpt_sink *sink, struct ckpt_error *err)
@@ -423,6 +431,7 @@ static int link_to(const struct ckpt_sink *sink, const char *name)
 
 static int link_temp(struct ckpt_sink *sink)
 {
+	flock(sink->fd, LOCK_EX | LOCK_NB); /* as one that has the name from the start */
 	return link_to(sink, sink->temp);
 }
 

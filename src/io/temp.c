@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/temp.h"
 
+#include "io/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,4 +36,73 @@ char *ckpt_temp_name(const char *dir, const char *path)
 		     random + counter++) < 0)
 		return NULL;
 	return name;
+}
+
+int ckpt_temp_lock(int fd)
+{
+	struct stat st;
+
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -1 : 0;
+	return fstat(fd, &st) == 0 && st.st_nlink == 0 ? -1 : 0;
+}
+
+/* ".NAME.01234567.ckpt-tmp", where NAME is that of PATH. */
+static bool is_temp_of(const char *name, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char front[256];
+	int len = snprintf(front, sizeof(front), ".%.200s.", slash ? slash + 1 : path);
+
+	return len > 0 && !strncmp(name, front, (size_t)len) && strspn(name + len, "0123456789abcdef") == 8 &&
+	       !strcmp(name + len + 8, ".ckpt-tmp");
+}
+
+/*
+ * Lock what OWNER, below DIR, is: then its writer has ended. -1: it lives, or that cannot be told, or it is not
+ * this user's. Who closes the result lets go of it.
+ */
+static int lock_left_over(int dir, const char *owner)
+{
+	int fd = openat(dir, owner, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st, now;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	    fstatat(dir, owner, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == st.st_ino && now.st_dev == st.st_dev)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void remove_if_left_over(int dir, const char *folder, const char *name)
+{
+	char owner[NAME_MAX + sizeof(CKPT_TEMP_OWNER) + 2], path[PATH_MAX];
+	struct stat st;
+	int fd;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid())
+		return;
+	snprintf(owner, sizeof(owner), "%s%s", name, S_ISDIR(st.st_mode) ? "/" CKPT_TEMP_OWNER : "");
+	fd = lock_left_over(dir, owner);
+	if (fd < 0)
+		return;
+	if (!S_ISDIR(st.st_mode))
+		unlinkat(dir, name, 0);
+	else if (snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path))
+		ckpt_tree_remove(path);
+	close(fd);
+}
+
+void ckpt_temp_remove_left_over(const char *dir, const char *path)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d)))
+		if (is_temp_of(entry->d_name, path))
+			remove_if_left_over(dirfd(d), dir, entry->d_name);
+	if (d)
+		closedir(d);
 }

@@ -13,4 +13,23 @@ enum { CKPT_TEMP_TRIES = 100 };
  */
 char *ckpt_temp_name(const char *dir, const char *path);
 
+/*
+ * A temporary file is locked as long as its writer lives: the system lets go of the lock when that ends,
+ * however it does. A temporary folder has a file of this name in it for that, until it is to get its name;
+ * without it, it may be somebody's, and stays.
+ */
+#define CKPT_TEMP_OWNER ".ckpt-owner"
+
+/*
+ * FD: just made, open for writing. 0: it is locked, or the file system has no locks; -1: somebody removes it as
+ * left over, and another name has to be taken.
+ */
+int ckpt_temp_lock(int fd);
+
+/*
+ * Remove the temporary files and folders for PATH, in its folder DIR, whose writer has ended. What cannot be
+ * told or removed stays.
+ */
+void ckpt_temp_remove_left_over(const char *dir, const char *path);
+
 #endif

@@ -507,6 +507,25 @@ def check_lost(work, _):
         print("%s: the others ended after %.1f s (--timeout 4)" % (label, took))
 
 
+def check_removed(work, _):
+    """What killed ranks have left of a directory goes with the next broadcast to the same place."""
+    out, source = empty_folder(work, "removed"), empty_folder(work, "set")
+    os.rename(long_source(work), os.path.join(source, "a.bin"))
+    job = Job(work, 2).start_all(*SLOW, source, out + "/%r")
+    end = time.monotonic() + 30
+    while len(os.listdir(out)) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    for process in job.processes.values():
+        process.kill()
+    job.end()
+    note(sum(name.endswith(".ckpt-tmp") for name in os.listdir(out)) == 2, "nothing was left: %s" % os.listdir(out))
+    expect("removed", Job(work, 2).start_all(source, out + "/%r").end(), 0)
+    note(sorted(os.listdir(out)) == ["0", "1"], "there is still something: %s" % os.listdir(out))
+    note(sorted(os.listdir(out + "/1")) == [".ckpt-staged", "a.bin"], "in the copy: %s" % os.listdir(out + "/1"))
+    shutil.rmtree(out)
+    shutil.rmtree(source)
+
+
 def check_woken(work, _):
     """A rank that was stopped, and goes on when the others have given it up."""
     out, source = empty_folder(work, "woken"), long_source(work)
@@ -609,7 +628,7 @@ def main():
         source = os.path.join(work, "source.pt")
         with open(source, "wb") as out:
             out.write(random.Random(1).randbytes((9 << 20) + 12345))
-        for check in (check_files, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_left_over, check_lost, check_woken,
+        for check in (check_files, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_left_over, check_lost, check_removed, check_woken,
                       check_signal, check_rows, check_kills):
             check(work, source)
     print("%d failures" % len(FAILURES))

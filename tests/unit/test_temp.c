@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -241,6 +242,80 @@ static void names_differ_without_random_numbers(void **state)
 	assert_int_equal(save_folder(), 0);
 }
 
+/* A process that writes OUT, as a folder or as a file that has a name from the beginning. */
+static pid_t start_writer(bool is_folder)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct ckpt_folder *f;
+		struct ckpt_sink *sink;
+		int rc;
+
+		no_proc = true;
+		if (is_folder)
+			rc = ckpt_folder_open(out, NULL, 0, CKPT_FOLDER_NO_SYNC, 0700, &f, NULL);
+		else
+			rc = ckpt_sink_open(out, 0, 0, CKPT_SINK_NO_SYNC, 0600, &sink, NULL);
+		if (rc == 0 && write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void what_a_killed_process_left_is_removed_and_nothing_else(void **state)
+{
+	char *other = unit_path(base, ".other.00000001.ckpt-tmp"), *plain = unit_path(base, ".out.0000001.ckpt-tmp");
+	char *unmarked = unit_path(base, ".out.00000099.ckpt-tmp");
+
+	(void)state;
+	is_known = false;
+	make_folder(unmarked); /* may be an old folder that was exchanged for the new one */
+	make_file(other);
+	make_file(plain);
+	for (unsigned i = 0; i < 4; i++) {
+		pid_t lives = start_writer(i & 1), dies = start_writer(i & 2);
+		unsigned there = unit_folder_count(base);
+
+		ckpt_temp_remove_left_over(base, out);
+		assert_int_equal(unit_folder_count(base), there);
+		kill(dies, SIGKILL);
+		waitpid(dies, NULL, 0);
+		ckpt_temp_remove_left_over(base, "elsewhere/other2");
+		assert_int_equal(unit_folder_count(base), there);
+		ckpt_temp_remove_left_over(base, out);
+		assert_int_equal(unit_folder_count(base), there - 1);
+		kill(lives, SIGKILL);
+		waitpid(lives, NULL, 0);
+		ckpt_temp_remove_left_over(base, out);
+		assert_int_equal(unit_folder_count(base), 3);
+	}
+	free(other);
+	free(plain);
+	free(unmarked);
+}
+
+/* Its mark is no part of what is written. */
+static void a_folder_that_gets_its_name_has_no_mark(void **state)
+{
+	struct ckpt_folder *f;
+
+	(void)state;
+	assert_int_equal(ckpt_folder_open(out, NULL, 0, CKPT_FOLDER_NO_SYNC, 0700, &f, &err), 0);
+	assert_int_equal(unit_folder_count(ckpt_folder_temp_path(f)), 1);
+	assert_int_equal(ckpt_folder_commit(f, &err), 0);
+	assert_int_equal(unit_folder_count(out), 0);
+}
+
 UNIT_SUITE(test_temp)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -250,6 +325,8 @@ UNIT_SUITE(test_temp)
 		TEST(a_folder_that_is_taken_back_gets_past_what_was_left),
 		TEST(processes_that_draw_the_same_name_are_not_in_each_others_way),
 		TEST(names_differ_without_random_numbers),
+		TEST(what_a_killed_process_left_is_removed_and_nothing_else),
+		TEST(a_folder_that_gets_its_name_has_no_mark),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
