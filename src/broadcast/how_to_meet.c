@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * By which way ranks meet: as --rdzv says, or by what the launcher's variables offer.
+ *
+ * What must stay true: this is a function of the wish, the world and the variables, which are the same on all
+ * ranks, or they would wait for each other in different places. Variables that a training has for itself
+ * (MASTER_ADDR) are taken only where they are asked for.
+ */
 #include "broadcast/how_to_meet.h"
 
 #include <stdio.h>

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -60,15 +59,19 @@ void ckpt_process_mark_own(struct ckpt_process_mark *out)
 
 bool ckpt_process_mark_is_gone(const struct ckpt_process_mark *mark)
 {
-	char machine[sizeof(mark->machine)];
+	char machine[sizeof(mark->machine)], path[40];
 	uint64_t started;
+	struct stat st;
 
 	ckpt_read_boot_id(machine, sizeof(machine));
 	if (!machine[0] || strcmp(machine, mark->machine) != 0 || !mark->pid_space ||
 	    mark->pid_space != own_pid_space() || !mark->started || mark->pid == 0 || mark->pid > INT32_MAX)
 		return false;
-	if (kill((pid_t)mark->pid, 0) < 0 && errno == ESRCH)
-		return true;
+	if (start_of((uint32_t)getpid()) == 0)
+		return false; /* there is no /proc */
+	snprintf(path, sizeof(path), "/proc/%" PRIu32, mark->pid);
+	if (stat(path, &st) < 0)
+		return errno == ENOENT;
 	started = start_of(mark->pid);
 	return started && started != mark->started;
 }

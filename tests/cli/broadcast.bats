@@ -301,7 +301,7 @@ assert d["nbytes"] == os.path.getsize("out.pt") and d["world_size"] == 1, d'
 	rank 1 20 other.pt 2>one &
 	run --separate-stderr rank 0 20 out.pt
 	wait || true
-	[[ $stderr = *" was started with other options than rank 0 ("*") (DST): give all ranks the same; %r in DST is the rank, %h the host"* ]]
+	[[ $stderr = *" was started with DST '"*"', rank 0 ("*") with '"*"': give all ranks the same; %r in DST is the rank, %h the host"* ]]
 }
 
 @test "ranks that are to meet at a port have to know how many they are" {
