@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(HERE), "tests", "broadcast"))
 MIB = 1024  # KiB
 CASES = ("sync", "nosync", "torch", "small", "storages", "look", "scale", "legacy", "verify", "stat", "scan", "diff", "memory",
-         "remap", "safetensors", "cast", "average", "inplace", "reflink", "merge", "zero", "split", "split-safetensors", "dcp-large",
+         "remap", "safetensors", "cast", "dequantize", "average", "inplace", "reflink", "merge", "zero", "split", "split-safetensors", "dcp-large",
          "broadcast", "broadcast-hosts", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
@@ -518,6 +518,38 @@ class Bench:
         ours, other = self.series(source, cast, self.torch_strip(source, "cast"))
         self.ratio_row(name, ours, "torch load, to, save", other, ">= 4 x faster",
                        lambda r: r >= 4, inverse=True)
+
+    def quantized(self, scheme, size):
+        """A folder with a model of that scheme, made at its first use and kept."""
+        path = os.path.join(self.folder, "quantized-%s-%d" % (scheme, size))
+        if not os.path.exists(path):
+            print("bench: making %s" % os.path.basename(path), file=sys.stderr, flush=True)
+            subprocess.run([sys.executable, os.path.join(HERE, "generate_quantized.py"), scheme, path, str(size)], check=True)
+        return path
+
+    def case_dequantize(self):
+        """Reads all, writes two to four times as much: a copy of half of both together moves as many bytes. The files of 4 bits are
+        smaller, so that the outputs are about as large."""
+        for scheme, size, limit in (("fp8", self.options.size, 1.25), ("nvfp4", self.options.size * 9 // 16, 1.5), ("int4", self.options.size // 2, 1.5)):
+            folder = self.quantized(scheme, size)
+            source, target = os.path.join(folder, "model.safetensors"), os.path.join(self.out, "ckpt.safetensors")
+            cast = self.command(self.ckpt, "cast", "--no-sync", "--dequantize", "bf16", source, target)
+            self.prepare(source)
+            cast()
+            half = (os.path.getsize(source) + os.path.getsize(target)) // 2
+            part = os.path.join(self.folder, "half")
+            self.clean()
+            if not os.path.exists(part) or os.path.getsize(part) != half:
+                subprocess.run(["sh", "-c", 'cat "$2" "$2" "$2" "$2" | head -c "$1" >"$3"', "sh", str(half), source, part], check=True)
+            name = "cast --no-sync --dequantize bf16 %s %s" % (scheme, size_text(os.path.getsize(source)))
+            ours, other = self.series(folder, cast, self.copy(part))
+            self.ratio_row(name, ours, "cp of " + size_text(half), other, "ratio <= %.2f" % limit, lambda r, most=limit: r <= most)
+            self.peak_row("  its memory", ours.kib, 96)
+            os.unlink(part)
+            if scheme == "fp8" and self.torch_version is not None and self.safetensors_package():
+                inner = os.path.join(os.path.basename(folder), "model.safetensors")
+                ours, theirs = self.series(folder, cast, self.torch_run("torch_dequantize.py", inner, "out/torch.safetensors"))
+                self.ratio_row(name, ours, "torch, same products", theirs, ">= 10 x faster", lambda r: r >= 10, inverse=True)
 
     def case_average(self):
         """Three files become one. All of them are read, and one is written; cp reads one of them again, out of memory. Of bfloat16
