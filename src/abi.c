@@ -28,7 +28,7 @@
 
 SIZED(ckpt_collectives, ctx, 48)
 SIZED(ckpt_broadcast_options, failure, 200)
-SIZED(ckpt_broadcast_report, advice, 1432)
+SIZED(ckpt_broadcast_report, network, 1560)
 SIZED(ckpt_inner, tensors, 48)
 SIZED(ckpt_reindex_options, naming_ctx, 72)
 SIZED(ckpt_reindex_report, nbytes, 56)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/mpi_plugin.h"
+#include "broadcast/transport_ucx.h"
 #include "gpu/cuda.h"
 #include "gpu/nccl.h"
 
@@ -37,4 +38,6 @@ void ckpt_version_details(void (*emit)(void *ctx, const char *name, const char *
 	emit(ctx, "nccl", nccl.text);
 	ckpt_mpi_describe(text, sizeof(text));
 	emit(ctx, "mpi", text);
+	ckpt_ucx_describe(text, sizeof(text));
+	emit(ctx, "ucx", text);
 }

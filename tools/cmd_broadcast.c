@@ -32,13 +32,13 @@ static const struct opt opts[] = {
 	OPT_STR("if-exists", 0, &if_exists, "WHAT",
 		"reuse a copy staged from SRC (else replace), replace always, or error"),
 	OPT_STR("transport", 0, &transport, "NAME",
-		"use nccl, mpi, tcp, or self (one rank); default: the best of all"),
+		"use nccl, mpi, ucx, tcp, or self (one rank); default: the best of all"),
 	OPT_STR("rdzv", 0, &rendezvous, "HOW",
 		"meet by auto, mpi, pmix, file:DIR, tcp://HOST:PORT, env or id:HEX"),
 	OPT_STR("token-file", 0, &token_file, "FILE",
 		"prove the secret in FILE to meet by tcp://; default: $CKPT_TOKEN"),
 	OPT_STR("interface", 0, &interface, "NAME",
-		"let transport tcp use this interface; default: rank 0's network"),
+		"let ucx and tcp use this interface; default: rank 0's network"),
 	OPT_STR("job-key", 0, &job_key, "TEXT",
 		"name this start of the job, the same on all ranks: %j"),
 	OPT_STR("readers", 0, &readers, "N", "let N ranks read, each its own part; default: 1"),
@@ -106,8 +106,8 @@ const struct command cmd_broadcast = {
 		"port of rank 0's host: --rdzv tcp://HOST:PORT, or --rdzv env for $MASTER_ADDR and\n"
 		"$CKPT_RDZV_PORT (else $MASTER_PORT + 1). There they prove to each other that they\n"
 		"know the job's token, $CKPT_TOKEN or --token-file, which is never sent. The bytes\n"
-		"go by NCCL if every rank has a GPU, by MPI under mpirun, else over TCP. Nothing\n"
-		"of the payload is encrypted. DST's folder has to be there, or --mkdir makes it.\n"
+		"go by NCCL if every rank has a GPU, by MPI under mpirun, by UCX where all have\n"
+		"its plug-in, else over TCP. Nothing of the payload is encrypted. DST's folder has to be there, or --mkdir makes it.\n"
 		"On a single node, or to try it, one process needs none of this: --transport self.\n"
 		"If --all-or-none removes a DST that replaced an older file, the older file is\n"
 		"gone. With --best-effort, wrong usage, signals and an MPI that hangs keep their\n"
@@ -359,9 +359,10 @@ static void print_result(void *ctx)
 	end_progress();
 	result->printed = true;
 	if (verbose)
-		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s)\n", r->rank,
+		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s%s%s)\n", r->rank,
 			r->world_size, r->host, r->launcher,
-			r->transport[0] ? r->transport : "none");
+			r->transport[0] ? r->transport : "none", r->network[0] ? " by " : "",
+			r->network);
 	if (r->advice[0] && r->rank == 0 && !quiet)
 		fprintf(stderr, "ckpt: %s\n", r->advice);
 	if (result->err.status)

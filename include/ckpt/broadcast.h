@@ -107,7 +107,7 @@ struct ckpt_broadcast_options {
 	const char *launcher;
 	int64_t rank, world_size, local_rank;
 	const char *job_key;   /* up to 500 bytes, the same for all ranks of one start of the job */
-	const char *transport; /* "self", "mpi", "nccl", "tcp"; NULL: what is there */
+	const char *transport; /* "self", "mpi", "nccl", "ucx", "tcp"; NULL: what is there */
 	uint32_t readers;      /* ranks 0 .. readers - 1 read, in turn; 0: one */
 	uint64_t chunk;	       /* bytes; 0: 1 MiB, to GPUs 8, to one 4, less for small sources */
 	uint32_t depth;	       /* chunks in memory; 0: 4 to 16, for 16 MiB, to a GPU 128 */
@@ -144,7 +144,7 @@ struct ckpt_broadcast_options {
 	 * nobody but its owner may read, or else $CKPT_TOKEN. 16 to 1024 bytes, the same on all ranks.
 	 */
 	const char *token_file;
-	/* Whose address the transport tcp uses on this host; NULL: the one that reaches rank 0. */
+	/* Whose address the transports tcp and ucx use on this host; NULL: the one that reaches rank 0. */
 	const char *interface;
 	/*
 	 * The program has found out that it cannot take part, for this reason: the other ranks are told,
@@ -177,6 +177,8 @@ struct ckpt_broadcast_report {
 	struct ckpt_gpu_copy *gpu;
 	/* what of the job makes it slower than it needs to be, in a sentence; "": nothing known */
 	char advice[256];
+	/* what the transport ucx chose for the way to the next rank, "tcp/eth0, self"; "" of others */
+	char network[128];
 };
 #define CKPT_BROADCAST_REPORT_INIT \
 	{ \

@@ -59,6 +59,9 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 	r.local_rank = s->world.local_rank;
 	r.launcher = s->world.launcher ? s->world.launcher : "none";
 	r.transport = s->agreement.transport ? s->agreement.transport->ops->name : "";
+	if (s->agreement.transport && s->agreement.transport->ops->describe)
+		s->agreement.transport->ops->describe(s->agreement.transport, r.network,
+						      sizeof(r.network));
 	r.failed_rank = s->code ? s->agreement.failed_rank : 0;
 	r.reused = s->code == 0 && s->reused;
 	r.files = s->manifest.count;

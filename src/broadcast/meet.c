@@ -242,6 +242,19 @@ static int check_tcp(const struct ckpt_meet_hello *hellos, uint32_t count, uint3
 	return 0;
 }
 
+/* The ranks vote over TCP, and find each other's UCX by it. */
+static int check_ucx(const struct ckpt_meet_hello *hellos, uint32_t count, uint32_t *rank,
+		     struct ckpt_error *err)
+{
+	for (*rank = 0; *rank < count; ++*rank)
+		if (!hellos[*rank].has_ucx)
+			return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+					 "UCX cannot carry to " WHO
+					 ": ckpt-ucx.so is missing beside ckpt there",
+					 hellos[*rank].rank, hellos[*rank].host);
+	return check_tcp(hellos, count, rank, err);
+}
+
 /* Somebody may have counted on the GPUs: it says why they do not carry. */
 static void advise_on_unused_gpus(const struct ckpt_meet_hello *hellos, uint32_t count, const struct ckpt_error *why,
 				  struct ckpt_meet_plan *plan)
@@ -250,8 +263,8 @@ static void advise_on_unused_gpus(const struct ckpt_meet_hello *hellos, uint32_t
 
 	for (uint32_t i = 0; i < count; i++)
 		if (hellos[i].cuda.gpu_count > 0) {
-			snprintf(plan->text, sizeof(plan->text), "the bytes go over TCP, not from GPU to GPU: %.200s",
-				 ckpt_error_text(why, text, sizeof(text)));
+			snprintf(plan->text, sizeof(plan->text), "the bytes go over %s, not from GPU to GPU: %.200s",
+				 strcmp(plan->transport, "tcp") == 0 ? "TCP" : "UCX", ckpt_error_text(why, text, sizeof(text)));
 			return;
 		}
 }
@@ -271,6 +284,11 @@ static int decide_best(const struct ckpt_meet_hello *hellos, uint32_t count,
 	strcpy(plan->transport, "mpi");
 	if (check_mpi(hellos, count, &rank, NULL) == 0)
 		return 0;
+	strcpy(plan->transport, "ucx");
+	if (check_ucx(hellos, count, &rank, NULL) == 0) {
+		advise_on_unused_gpus(hellos, count, &no_nccl, plan);
+		return 0;
+	}
 	strcpy(plan->transport, "tcp");
 	if (check_tcp(hellos, count, &rank, &no_tcp) == 0) {
 		advise_on_unused_gpus(hellos, count, &no_nccl, plan);
@@ -296,6 +314,8 @@ static int decide(const struct ckpt_meet_hello *hellos, uint32_t count, const ch
 	snprintf(plan->transport, sizeof(plan->transport), "%s", wish);
 	if (!strcmp(wish, "nccl"))
 		return check_nccl(hellos, count, &plan->failed_rank, err);
+	if (!strcmp(wish, "ucx"))
+		return check_ucx(hellos, count, &plan->failed_rank, err);
 	if (!strcmp(wish, "tcp"))
 		return check_tcp(hellos, count, &plan->failed_rank, err);
 	return strcmp(wish, "mpi") ? 0 : check_mpi(hellos, count, &plan->failed_rank, err);

@@ -51,7 +51,8 @@ struct ckpt_meet_hello {
 	uint32_t each_wish[CKPT_WISHES];
 	uint32_t flags; /* enum ckpt_broadcast_flags */
 	char sources[240], destination[160]; /* as they were given; of long ones the end */
-	bool has_mpi; /* it was started by a launcher of MPI, and the plug-in is there */
+	bool has_mpi;	  /* it was started by a launcher of MPI, and the plug-in is there */
+	bool has_ucx;	  /* the plug-in is there */
 	char no_tcp[200]; /* why it cannot carry over TCP; "": it can */
 };
 
@@ -59,17 +60,17 @@ struct ckpt_meet_hello {
  * Encoded: little-endian, of fixed length. Ranks with another version of ckpt are recognized by the
  * first fields.
  */
-enum { CKPT_MEET_HELLO = 2044 };
+enum { CKPT_MEET_HELLO = 2045 };
 void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO]);
 void ckpt_meet_read_hello(const uint8_t in[CKPT_MEET_HELLO], struct ckpt_meet_hello *out);
 
 struct ckpt_meet_plan {
-	int status; /* 0, or why nothing can carry: CKPT_E_UNSUPPORTED, CKPT_E_PEER */
+	int status;	/* 0, or why nothing can carry: CKPT_E_UNSUPPORTED, CKPT_E_PEER */
 	char text[440]; /* why not; with status 0: advice, or "" */
 	uint32_t failed_rank;
-	char transport[8];	/* "self", "mpi", "nccl", "tcp" */
-	struct ckpt_nccl_id id; /* for nccl */
-	struct ckpt_tcp_place tcp; /* for tcp */
+	char transport[8];	   /* "self", "mpi", "nccl", "ucx", "tcp" */
+	struct ckpt_nccl_id id;	   /* for nccl */
+	struct ckpt_tcp_place tcp; /* for ucx and tcp */
 };
 
 enum { CKPT_MEET_PLAN = 800 };
@@ -77,8 +78,9 @@ void ckpt_meet_write_plan(const struct ckpt_meet_plan *plan, uint8_t out[CKPT_ME
 void ckpt_meet_read_plan(const uint8_t in[CKPT_MEET_PLAN], struct ckpt_meet_plan *out);
 
 /*
- * HELLOS: COUNT of them, by rank. WISH: "nccl", "mpi", "tcp", "self", or NULL for the best: NCCL if
- * every rank has it and a GPU, else MPI if all were started by it, else TCP. *PLAN has no id and no place yet. Returns its status: CKPT_E_PEER if ranks do
+ * HELLOS: COUNT of them, by rank. WISH: "nccl", "mpi", "ucx", "tcp", "self", or NULL for the best:
+ * NCCL if every rank has it and a GPU, else MPI if all were started by it, else UCX if all have the
+ * plug-in, else TCP. *PLAN has no id and no place yet. Returns its status: CKPT_E_PEER if ranks do
  * not match each other, CKPT_E_UNSUPPORTED if one of them lacks something.
  */
 int ckpt_meet_decide(const struct ckpt_meet_hello *hellos, uint32_t count, const char *wish,

@@ -65,6 +65,7 @@ static void go_through_hello(struct field_cursor *c, struct ckpt_meet_hello *h)
 	TEXT(h->nccl.path);
 	TEXT(h->nccl.text);
 	NUMBER(h->has_mpi, 1);
+	NUMBER(h->has_ucx, 1);
 	TEXT(h->identity.uuid);
 	TEXT(h->identity.bus);
 	TEXT(h->machine);

@@ -21,6 +21,7 @@
 #include "broadcast/transport_alone.h"
 #include "broadcast/transport_nccl.h"
 #include "broadcast/transport_tcp.h"
+#include "broadcast/transport_ucx.h"
 #include "broadcast/transport_user.h"
 #include "gpu/bounded.h"
 #include "gpu/cuda_driver.h"
@@ -200,6 +201,7 @@ static void fill_hello(struct ckpt_session *s, struct ckpt_meet_hello *h)
 	if (gethostname(h->host, sizeof(h->host) - 1) < 0)
 		snprintf(h->host, sizeof(h->host), "unknown host");
 	h->has_mpi = ckpt_world_is_mpi(&s->world, from_environment, NULL) && ckpt_mpi_is_there();
+	h->has_ucx = ckpt_ucx_is_there();
 	find_gpu(s, h);
 	identify_gpu(s, h);
 	if (ckpt_tcp_find_own(s->o.interface, &s->own, &err) < 0)
@@ -224,6 +226,12 @@ static int prepare_tcp(struct ckpt_session *s, struct ckpt_tcp_place *place, str
 	return rc < 0 ? rc : ckpt_tcp_star_listen(s->star, &at, place, err);
 }
 
+/* The votes, and of the transport tcp the bytes, too. */
+static bool is_over_tcp(const struct ckpt_meet_plan *plan)
+{
+	return strcmp(plan->transport, "tcp") == 0 || strcmp(plan->transport, "ucx") == 0;
+}
+
 /*
  * On rank 0, from the BYTES of all hellos. Whatever fails becomes part of the plan, so that all
  * ranks learn of it.
@@ -243,7 +251,7 @@ static void make_plan(struct ckpt_session *s, const uint8_t *bytes, struct ckpt_
 		rc = ckpt_meet_decide(hellos, size, s->o.transport, plan, &err);
 	if (rc == 0 && !strcmp(plan->transport, "nccl"))
 		rc = ckpt_nccl_make_id(&plan->id, &err);
-	if (rc == 0 && !strcmp(plan->transport, "tcp"))
+	if (rc == 0 && is_over_tcp(plan))
 		rc = prepare_tcp(s, &plan->tcp, &err);
 	if (rc < 0 && plan->status == 0) {
 		plan->status = rc;
@@ -412,7 +420,8 @@ static int open_tcp(struct ckpt_session *s, const struct ckpt_meet_plan *plan, s
 	if (rc == 0 && s->rendezvous && s->world.rank)
 		ckpt_tcp_star_set_scope(star, ckpt_rendezvous_find_scope(s->rendezvous));
 	if (rc == 0)
-		rc = ckpt_transport_open_tcp(star, s->o.interface, s->o.cancel, deadline, out, &told, &s->err);
+		rc = (strcmp(plan->transport, "ucx") == 0 ? ckpt_transport_open_ucx : ckpt_transport_open_tcp)(
+			star, s->o.interface, s->o.cancel, deadline, out, &told, &s->err);
 	if (told.status) {
 		s->agreement.failed_rank = told.rank;
 		s->signal = told.signal;
@@ -598,7 +607,7 @@ static int meet_at(struct ckpt_session *s, const struct meeting_place *place, ui
 	s->agreement.broken = met && rc < 0 && !plan.status;
 	if (rc == 0 && !strcmp(plan.transport, "nccl")) {
 		rc = open_nccl_with_others(s, &plan, place, mpi, out);
-	} else if (rc == 0 && !strcmp(plan.transport, "tcp")) {
+	} else if (rc == 0 && is_over_tcp(&plan)) {
 		rc = open_tcp(s, &plan, out);
 		s->agreement.broken = rc < 0 && mpi; /* which does not end in order without all ranks */
 	} else if (rc == 0) {
@@ -670,15 +679,15 @@ static int open_by_options(struct ckpt_session *s, struct ckpt_transport **out)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "ranks are to meet at a port, and nothing says how many there are: give all --rank and --world-size, or "
 				 "start them by a launcher that sets them, as torchrun and srun do");
-	if (s->world.size == 1 && (!name || !strcmp(name, "tcp")))
+	if (s->world.size == 1 && (!name || !strcmp(name, "tcp") || !strcmp(name, "ucx")))
 		name = "self";
-	if (!name || !strcmp(name, "nccl") || !strcmp(name, "tcp"))
+	if (!name || !strcmp(name, "nccl") || !strcmp(name, "tcp") || !strcmp(name, "ucx"))
 		return meet(s, out);
 	if (!strcmp(name, "mpi"))
 		return open_mpi(s, out);
 	if (strcmp(name, "self") != 0)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
-				 "there is no transport '%.40s', wanted nccl, mpi, tcp or self", name);
+				 "there is no transport '%.40s', wanted nccl, mpi, ucx, tcp or self", name);
 	if (s->world.size > 1)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "transport self is for one rank, there are %u", s->world.size);

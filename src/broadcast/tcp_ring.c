@@ -241,6 +241,7 @@ static int connect_both(struct opening *o, const volatile int *cancel, uint64_t 
 
 static void name_neighbors(struct opening *o)
 {
+	o->ring->next_is_here = strcmp(o->neighbors.next_host, o->me.host) == 0;
 	snprintf(o->ring->next_name, sizeof(o->ring->next_name), "rank %" PRIu32 " (%.63s)",
 		 next_rank(o), o->neighbors.next_host);
 	snprintf(o->ring->previous_name, sizeof(o->ring->previous_name), "rank %" PRIu32 " (%.63s)",

@@ -11,6 +11,7 @@
 struct ckpt_tcp_ring {
 	int next, previous;			 /* sockets, the caller's; -1: there is none */
 	char next_name[100], previous_name[100]; /* "rank 2 (nodeC)" */
+	bool next_is_here;			 /* by the names of the hosts */
 };
 
 /*

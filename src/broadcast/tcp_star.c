@@ -26,6 +26,7 @@
 
 enum {
 	STEP_MSEC = 20,
+	WORK_MSEC = 1, /* between looks for work, where there may be some */
 	NUMBER = 8, /* bytes */
 	ANSWER = CKPT_TCP_SPOT + 2 * CKPT_WIRE_HOST,
 	MOST_NAMED = 8
@@ -54,6 +55,8 @@ struct ckpt_tcp_star {
 	struct ckpt_failure_notice why;
 	bool has_missing; /* rank 0 has said who does not answer */
 	char missing[200];
+	bool (*work)(void *ctx); /* to be done while a vote is waited for; NULL: nothing */
+	void *work_ctx;
 };
 
 static bool is_rank0(const struct ckpt_tcp_star *s)
@@ -459,6 +462,12 @@ static bool has_more(const struct ckpt_tcp_star *s)
 	return false;
 }
 
+void ckpt_tcp_star_set_work(struct ckpt_tcp_star *s, bool (*work)(void *ctx), void *ctx)
+{
+	s->work = work;
+	s->work_ctx = ctx;
+}
+
 /* Until something comes, for up to STEP_MSEC; links that have ended would be ready at once. */
 static void wait_a_step(struct ckpt_tcp_star *s)
 {
@@ -472,7 +481,7 @@ static void wait_a_step(struct ckpt_tcp_star *s)
 			fds[count++] =
 				(struct pollfd){ .fd = l->fd, .events = ckpt_tcp_link_events(l) };
 	}
-	ckpt_io_poll(fds, count, STEP_MSEC);
+	ckpt_io_poll(fds, count, !s->work ? STEP_MSEC : s->work(s->work_ctx) ? 0 : WORK_MSEC);
 }
 
 int ckpt_tcp_star_await(struct ckpt_tcp_star *s, struct ckpt_error *err)

@@ -54,6 +54,12 @@ int ckpt_tcp_star_open(struct ckpt_tcp_star *star, ckpt_tcp_listen *listen, void
 		       const volatile int *cancel, uint64_t deadline,
 		       struct ckpt_tcp_neighbors *out, struct ckpt_error *err);
 
+/*
+ * WORK is done again and again while a vote is waited for, since other ranks may wait for it. It returns
+ * whether there was something to do.
+ */
+void ckpt_tcp_star_set_work(struct ckpt_tcp_star *star, bool (*work)(void *ctx), void *ctx);
+
 /* What has come meanwhile. CKPT_E_PEER: a rank has ended, or says that it has failed. */
 int ckpt_tcp_star_look(struct ckpt_tcp_star *star, struct ckpt_error *err);
 

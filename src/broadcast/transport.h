@@ -95,6 +95,9 @@ struct ckpt_transport_ops {
 	 * with this rank, and end; with CKPT_E_CANCELLED if SIGNAL is not 0. NULL: they find out.
 	 */
 	void (*stop)(struct ckpt_transport *t, const char *why, int signal);
+
+	/* Which networks and devices the bytes leave by: "tcp/eth0". NULL: it cannot say. */
+	void (*describe)(const struct ckpt_transport *t, char *text, size_t size);
 };
 
 struct ckpt_transport {

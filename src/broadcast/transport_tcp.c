@@ -14,15 +14,13 @@
 #include "broadcast/transport_tcp.h"
 
 #include "base/c_locale.h"
-#include "base/clock.h"
 #include "broadcast/tcp_head.h"
-#include "broadcast/tcp_ring.h"
+#include "broadcast/transport_star.h"
 #include "io/network.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,12 +28,6 @@ enum {
 	MOVES = 8, /* calls of the system each way in one test(), so that it comes back */
 	NOBODY = CKPT_MOST_FLYING,
 };
-
-/* Between looks at what rank 0 says while bytes are carried; and how long who does not answer is looked for. */
-static const uint64_t LOOK_NSEC = 20000000, ASKED_NSEC = 1000000000;
-
-/* All that live hear of it at once, over the star: who is silent is found out sooner than it could be over MPI. */
-enum { SOONER = 4 };
 
 struct flight {
 	struct ckpt_transport_chunk chunk;
@@ -51,20 +43,16 @@ struct stream {
 };
 
 struct tcp {
-	struct ckpt_transport base;
-	struct ckpt_tcp_star *star; /* owned */
-	struct ckpt_tcp_ring ring;
+	struct ckpt_star_transport star;
 	struct flight flights[CKPT_MOST_FLYING]; /* by ticket */
 	uint64_t begun;
 	struct stream in, out;
 	unsigned queue[CKPT_MOST_FLYING], queue_first, queued; /* tickets that wait to be sent */
-	uint64_t looked_at;
-	bool broken;
 };
 
 static uint32_t next_rank(const struct tcp *t)
 {
-	return (t->base.rank + 1) % t->base.size;
+	return (t->star.base.rank + 1) % t->star.base.size;
 }
 
 /* It is here: done, or to be sent on. */
@@ -86,8 +74,8 @@ static int begin(struct ckpt_transport *transport, const struct ckpt_transport_c
 	struct tcp *t = (struct tcp *)transport;
 	struct flight *f = &t->flights[ticket];
 
-	if (t->broken)
-		return ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more");
+	if (t->star.broken)
+		return ckpt_star_fail_broken(err);
 	assert(ticket < CKPT_MOST_FLYING && f->state == DONE && chunk->nbytes <= UINT32_MAX);
 	*f = (struct flight){ *chunk, t->begun++, DONE };
 	if (chunk->nbytes == 0)
@@ -105,7 +93,7 @@ static int fail_foreign(struct tcp *t, const struct ckpt_tcp_head *h, struct ckp
 	return ckpt_fail(err, CKPT_E_PEER,
 			 "%s sent chunk %" PRIu64 " of %" PRIu32 " bytes of rank %" PRIu32
 			 ", which is not what comes next (%" PRIu64 " were begun here)",
-			 t->ring.previous_name, h->number, h->nbytes, h->root, t->begun);
+			 t->star.ring.previous_name, h->number, h->nbytes, h->root, t->begun);
 }
 
 /* 1: the head's chunk is found; 0: it is not begun here. */
@@ -115,7 +103,7 @@ static int find_coming(struct tcp *t, struct ckpt_error *err)
 
 	if (!ckpt_tcp_head_read(t->in.head, &h))
 		return ckpt_fail(err, CKPT_E_PEER, "%s sent what is no chunk",
-				 t->ring.previous_name);
+				 t->star.ring.previous_name);
 	for (unsigned i = 0; i < CKPT_MOST_FLYING; i++) {
 		const struct flight *f = &t->flights[i];
 
@@ -135,8 +123,9 @@ static int find_coming(struct tcp *t, struct ckpt_error *err)
 static int fail_ended(struct tcp *t, int code, struct ckpt_error *err)
 {
 	return code ? ckpt_fail(err, CKPT_E_PEER, "the connection from %s is lost: %s",
-				t->ring.previous_name, ckpt_errno_text(code))
-		    : ckpt_fail(err, CKPT_E_PEER, "%s ended the connection", t->ring.previous_name);
+				t->star.ring.previous_name, ckpt_errno_text(code))
+		    : ckpt_fail(err, CKPT_E_PEER, "%s ended the connection",
+				t->star.ring.previous_name);
 }
 
 static bool expects_any(const struct tcp *t)
@@ -169,7 +158,7 @@ static int receive(struct tcp *t, struct ckpt_error *err)
 		to = (uint8_t *)c->buffer + (in->pos - CKPT_TCP_HEAD);
 		wanted += c->nbytes;
 	}
-	n = ckpt_io_recv(t->ring.previous, to, wanted - in->pos);
+	n = ckpt_io_recv(t->star.ring.previous, to, wanted - in->pos);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 		return 0;
 	if (n <= 0)
@@ -211,16 +200,16 @@ static int send_some(struct tcp *t, struct ckpt_error *err)
 		start_next(t);
 	c = &t->flights[out->ticket].chunk;
 	if (out->pos < CKPT_TCP_HEAD)
-		n = ckpt_io_send(t->ring.next, out->head + out->pos, CKPT_TCP_HEAD - out->pos);
+		n = ckpt_io_send(t->star.ring.next, out->head + out->pos, CKPT_TCP_HEAD - out->pos);
 	else
-		n = ckpt_io_send(t->ring.next,
+		n = ckpt_io_send(t->star.ring.next,
 				 (const uint8_t *)c->buffer + (out->pos - CKPT_TCP_HEAD),
 				 CKPT_TCP_HEAD + c->nbytes - out->pos);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 		return 0;
 	if (n < 0)
 		return ckpt_fail(err, CKPT_E_PEER, "the connection to %s is lost: %s",
-				 t->ring.next_name, ckpt_errno_text(errno));
+				 t->star.ring.next_name, ckpt_errno_text(errno));
 	out->pos += (size_t)n;
 	if (out->pos == CKPT_TCP_HEAD + c->nbytes) {
 		t->flights[out->ticket].state = DONE;
@@ -245,108 +234,30 @@ static int move_bytes(struct tcp *t, struct ckpt_error *err)
 	return 0;
 }
 
-/* After an error: is it another rank's, which all give as their own? */
-static void note_told(struct tcp *t)
-{
-	const struct ckpt_failure_notice *told = ckpt_tcp_star_told(t->star);
-
-	if (!told)
-		return;
-	t->base.is_told = true;
-	t->base.told_rank = told->rank;
-	t->base.told_signal = told->signal;
-}
-
-/* The star may know better why a connection ended, or that another rank has. */
-static int look_around(struct tcp *t, int rc, struct ckpt_error *err)
-{
-	uint64_t now = ckpt_now_nsec();
-	struct ckpt_error known = CKPT_ERROR_INIT;
-
-	if (rc == 0 && now - t->looked_at < LOOK_NSEC)
-		return 0;
-	t->looked_at = now;
-	if ((rc < 0 ? ckpt_tcp_star_await : ckpt_tcp_star_look)(t->star, &known) == 0)
-		return rc;
-	note_told(t);
-	if ((rc == 0 || t->base.is_told) && err)
-		*err = known;
-	return known.status;
-}
-
-static int look(struct ckpt_transport *transport, struct ckpt_error *err)
-{
-	struct tcp *t = (struct tcp *)transport;
-	int rc;
-
-	if (t->broken)
-		return ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more");
-	rc = look_around(t, 0, err);
-	t->broken = rc < 0;
-	return rc;
-}
-
 static int test(struct ckpt_transport *transport, unsigned ticket, struct ckpt_error *err)
 {
 	struct tcp *t = (struct tcp *)transport;
 	int rc;
 
-	if (t->broken)
-		return ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more");
-	rc = look_around(t, move_bytes(t, err), err);
-	t->broken = rc < 0;
+	if (t->star.broken)
+		return ckpt_star_fail_broken(err);
+	rc = ckpt_star_look_around(&t->star, move_bytes(t, err), err);
+	t->star.broken = rc < 0;
 	return rc < 0 ? rc : t->flights[ticket].state == DONE;
-}
-
-static int vote(struct ckpt_transport *transport, uint64_t *numbers, size_t count,
-		uint64_t deadline, struct ckpt_error *err)
-{
-	struct tcp *t = (struct tcp *)transport;
-	int rc = t->broken ? ckpt_fail(err, CKPT_E_PEER, "the transport cannot be used any more")
-			   : ckpt_tcp_star_vote(t->star, numbers, count, deadline, err);
-
-	if (rc < 0)
-		note_told(t);
-	t->broken |= rc < 0;
-	return rc;
 }
 
 /* The sockets stay until the end: who finds them closed would take this rank for the one that died. */
 static void give_up(struct ckpt_transport *transport)
 {
-	((struct tcp *)transport)->broken = true;
+	((struct tcp *)transport)->star.broken = true;
 }
 
 static void close_tcp(struct ckpt_transport *transport)
 {
 	struct tcp *t = (struct tcp *)transport;
 
-	ckpt_tcp_star_close(t->star, !t->broken);
-	ckpt_tcp_ring_close(&t->ring);
+	ckpt_star_close(&t->star);
 	free(t);
-}
-
-static void find_silent(struct ckpt_transport *transport, uint64_t nsec, char *text, size_t size)
-{
-	ckpt_tcp_star_find_silent(((struct tcp *)transport)->star, nsec / SOONER, text, size);
-}
-
-static void stop(struct ckpt_transport *transport, const char *why, int signal)
-{
-	struct ckpt_failure_notice notice = { .status = signal ? CKPT_E_CANCELLED : CKPT_E_PEER,
-					      .signal = signal,
-					      .rank = transport->rank };
-
-	snprintf(notice.text, sizeof(notice.text), "%s", why);
-	ckpt_tcp_star_stop(((struct tcp *)transport)->star, &notice);
-}
-
-/* The first vote comes back only if the ring is closed on all ranks. */
-static int check_all_opened(struct tcp *t, uint64_t deadline, struct ckpt_error *err)
-{
-	uint64_t nothing = 0;
-
-	return vote(&t->base, &nothing, 1, deadline, err);
 }
 
 int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
@@ -360,41 +271,17 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 		.release = ckpt_transport_host_release,
 		.begin = begin,
 		.test = test,
-		.vote = vote,
+		.vote = ckpt_star_vote,
 		.abort = give_up,
 		.close = close_tcp,
-		.find_silent = find_silent,
-		.look = look,
-		.stop = stop,
+		.find_silent = ckpt_star_find_silent,
+		.look = ckpt_star_look,
+		.stop = ckpt_star_stop,
 	};
+	const struct ckpt_star_opening opening = { star, interface, cancel, deadline, NULL };
 	struct tcp *t = calloc(1, sizeof(*t));
-	char text[200] = "";
-	int rc;
 
-	*out = NULL;
-	if (!t) {
-		ckpt_tcp_star_close(star, false);
-		return ckpt_fail_nomem(err);
-	}
-	t->base.ops = &ops;
-	t->base.rank = ckpt_tcp_star_me(star)->rank;
-	t->base.size = ckpt_tcp_star_me(star)->size;
-	t->star = star;
-	t->in.ticket = t->out.ticket = NOBODY;
-	rc = ckpt_tcp_ring_open(star, interface, cancel, deadline, &t->ring, err);
-	if (rc == 0)
-		rc = check_all_opened(t, deadline, err);
-	t->broken = rc < 0;
-	note_told(t);
-	if (rc == 0) {
-		*out = &t->base;
-		return 0;
-	}
-	find_silent(&t->base, ASKED_NSEC, text, sizeof(text));
-	if (*text && err && rc == CKPT_E_PEER)
-		ckpt_error_append(err, "; no answer from %s", text);
-	if (told && t->base.is_told)
-		*told = *ckpt_tcp_star_told(star);
-	close_tcp(&t->base);
-	return rc;
+	if (t)
+		t->in.ticket = t->out.ticket = NOBODY;
+	return ckpt_star_open(t ? &t->star : NULL, &ops, &opening, out, told, err);
 }
