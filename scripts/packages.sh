@@ -10,10 +10,10 @@ BUILD_PACKAGES=(
 	libzip-dev libdeflate-dev zlib1g-dev libzstd-dev libpcre2-dev libjansson-dev nettle-dev
 )
 # shellcheck disable=SC2034
-TEST_PACKAGES=(libcmocka-dev bats python3 python3-dev python3-pytest python3-numpy unzip xfsprogs zipcmp ziptool zstd strace libopenmpi-dev openmpi-bin)
-# What talks to MPI; mpicc of another MPI does as well.
+TEST_PACKAGES=(libcmocka-dev bats python3 python3-dev python3-pytest python3-numpy unzip xfsprogs zipcmp ziptool zstd strace libopenmpi-dev openmpi-bin libucx-dev)
+# What talks to MPI, for which mpicc of another MPI does as well, and to UCX.
 # shellcheck disable=SC2034
-BROADCAST_PACKAGES=(libopenmpi-dev)
+BROADCAST_PACKAGES=(libopenmpi-dev libucx-dev)
 # shellcheck disable=SC2034
 TORCH_PACKAGES=(python3-torch)
 

@@ -37,7 +37,7 @@ def environment(**more):
     return dict(env, **more)
 
 
-TRANSPORT = os.environ.get("CKPT_TEST_TRANSPORT", "")  # the same, but the bytes go over that
+TRANSPORT = "ucx" if "ucx" in sys.argv[1:] else "tcp"
 
 
 def free_port():
@@ -64,7 +64,7 @@ class Job:
             argv += ["--rank", str(rank), "--world-size", str(self.size)]
         if "--rdzv" not in arguments:
             argv += ["--rdzv", self.rdzv]
-        if TRANSPORT and "--transport" not in arguments and "--launcher" not in arguments:
+        if "--transport" not in arguments and "--launcher" not in arguments:
             argv += ["--transport", TRANSPORT]
         if self.way == "file":
             argv += ["--job-key", "K%d" % self.port]
@@ -149,7 +149,7 @@ def check_files(work, source):
                 job = Job(work, size, way)
                 ended = job.start_all("-v", "--readers", str(readers), "--chunk", "1M", source, out + "/%r.pt").end()
                 label = "%s, %d ranks, %d read" % (way, size, readers)
-                expect(label, ended, 0, r"ckpt: rank \d of %d on %s \(launcher none, transport %s( by [^)]*)?\)" % (size, HOST, TRANSPORT or "tcp"))
+                expect(label, ended, 0, r"ckpt: rank \d of %d on %s \(launcher none, transport %s( by [^)]*)?\)" % (size, HOST, TRANSPORT))
                 names = {"%d.pt" % rank for rank in range(size)} | {".%d.pt.ckpt-staged" % rank for rank in range(size)}
                 note(set(os.listdir(out)) == names, "%s: %s" % (label, os.listdir(out)))
                 for rank in range(size):

@@ -61,7 +61,7 @@ def check_bytes(some, work, source):
             out = empty_folder(work, "bytes")
             ended = Job(work, some, way).start_all("-v", *more, source, out + "/%h.pt").end()
             label = "%d hosts, %s, %s" % (len(some.names), way, " ".join(more))
-            expect(label, ended, 0, "transport tcp")
+            expect(label, ended, 0, "transport " + tcp.TRANSPORT + (" by .*tcp/" + (more[1] if "--interface" in more else "") if tcp.TRANSPORT == "ucx" else ""))
             for name in some.names:
                 note(same(source, "%s/%s.pt" % (out, name)), "%s: %s has other bytes" % (label, name))
             shutil.rmtree(out)

@@ -157,7 +157,7 @@ load common.bash
 	[ "$(cat out.pt)" = other ]
 	rm out.pt
 	ckpt broadcast --transport carrier-pigeon ddp_model.pt out.pt
-	want 64 "ckpt: broadcast: there is no transport 'carrier-pigeon', wanted nccl, mpi, tcp or self"
+	want 64 "ckpt: broadcast: there is no transport 'carrier-pigeon', wanted nccl, mpi, ucx, tcp or self"
 	ckpt broadcast --launcher lsf ddp_model.pt out.pt
 	[[ $status = 64 && $stderr = "ckpt: broadcast: there is no launcher 'lsf', wanted one of "* ]]
 	WORLD_SIZE=2 RANK=5 ckpt broadcast ddp_model.pt out.pt

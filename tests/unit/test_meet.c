@@ -130,15 +130,16 @@ static void gpus_that_hide_from_each_other_are_told(void **state)
 	for (uint32_t i = 0; i < RANKS; i++)
 		strcpy(hellos[i].machine, "boot");
 	for (uint32_t i = 0; i < RANKS; i++)
-		snprintf(hellos[i].identity.bus, sizeof(hellos[i].identity.bus), "0000:%02x:00.0", i);
+		snprintf(hellos[i].identity.bus, sizeof(hellos[i].identity.bus), "0000:%02x:00.0",
+			 i);
 	decides("nccl", "nccl");
 	assert_string_equal(plan.text, "");
 	for (uint32_t i = 0; i < RANKS; i++)
 		hellos[i].cuda.gpu_count = 1;
 	decides("nccl", "nccl");
-	assert_string_equal(plan.text,
-			    "rank 0 (nodeA) and rank 1 (nodeB) are each shown one GPU only, so NCCL "
-			    "cannot use NVLink between them: show all GPUs of a node to its ranks");
+	assert_string_equal(
+		plan.text, "rank 0 (nodeA) and rank 1 (nodeB) are each shown one GPU only, so NCCL "
+			   "cannot use NVLink between them: show all GPUs of a node to its ranks");
 }
 
 static void nccl_is_taken_where_all_have_it(void **state)
@@ -177,6 +178,28 @@ static void mpi_carries_where_nccl_cannot(void **state)
 	     "ckpt-mpi.so is missing beside ckpt)");
 }
 
+static void ucx_carries_where_all_have_it(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < RANKS; i++) {
+		hellos[i].has_ucx = true;
+		lose_driver(i);
+	}
+	decides(NULL, "ucx");
+	decides("ucx", "ucx");
+	have_mpi();
+	decides(NULL, "mpi");
+	strcpy(hellos[1].no_tcp, "this host has no interface 'ib7' with an address");
+	says("ucx", CKPT_E_UNSUPPORTED, 1,
+	     "rank 1 (nodeB): this host has no interface 'ib7' with an address");
+	hellos[1].no_tcp[0] = '\0';
+	hellos[3].has_ucx = false;
+	hellos[2].has_mpi = false;
+	decides(NULL, "tcp");
+	says("ucx", CKPT_E_UNSUPPORTED, 3,
+	     "UCX cannot carry to rank 3 (nodeD): ckpt-ucx.so is missing beside ckpt there");
+}
+
 static void tcp_carries_where_nothing_else_can(void **state)
 {
 	(void)state;
@@ -188,10 +211,11 @@ static void tcp_carries_where_nothing_else_can(void **state)
 	setup(NULL);
 	hellos[3].nccl.version = 22703;
 	decides(NULL, "tcp");
-	assert_string_equal(plan.text,
-			    "the bytes go over TCP, not from GPU to GPU: rank 3 (nodeD) has NCCL 2.27.3 "
-			    "(/usr/lib/libnccl.so.2), rank 0 (nodeA) has 2.28.9 (/usr/lib/libnccl.so.2): give all "
-			    "nodes the same library with CKPT_NCCL_LIB");
+	assert_string_equal(
+		plan.text,
+		"the bytes go over TCP, not from GPU to GPU: rank 3 (nodeD) has NCCL 2.27.3 "
+		"(/usr/lib/libnccl.so.2), rank 0 (nodeA) has 2.28.9 (/usr/lib/libnccl.so.2): give all "
+		"nodes the same library with CKPT_NCCL_LIB");
 }
 
 static void what_a_rank_lacks_is_said(void **state)
@@ -206,7 +230,8 @@ static void what_a_rank_lacks_is_said(void **state)
 	says(NULL, CKPT_E_UNSUPPORTED, 2,
 	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
 	     "use --transport tcp or mpi, which need no GPU; rank 1 (nodeB): this host has no interface 'ib7' with an address");
-	says("tcp", CKPT_E_UNSUPPORTED, 1, "rank 1 (nodeB): this host has no interface 'ib7' with an address");
+	says("tcp", CKPT_E_UNSUPPORTED, 1,
+	     "rank 1 (nodeB): this host has no interface 'ib7' with an address");
 	setup(NULL);
 	hellos[1].cuda.gpu_count = 0;
 	strcpy(hellos[1].cuda.text, "the NVIDIA driver of nodeB (for CUDA 12.4) finds no GPU");
@@ -317,7 +342,7 @@ static void bytes_bring_everything(void **state)
 	strcpy(hellos[3].machine, "boot-3");
 	strcpy(hellos[3].nccl_host, "host3");
 	hellos[3].shares = true;
-	hellos[3].has_mpi = true;
+	hellos[3].has_mpi = hellos[3].has_ucx = true;
 	strcpy(hellos[3].no_tcp, "no address");
 	hellos[3].wishes = UINT64_MAX - 5;
 	hellos[3].each_wish[CKPT_WISH_EXPECT] = UINT32_MAX - 7;
@@ -327,7 +352,7 @@ static void bytes_bring_everything(void **state)
 	assert_string_equal(h.version, "0.1.0");
 	assert_string_equal(h.host, "nodeD");
 	assert_true(h.wishes == UINT64_MAX - 5 && h.rank == 3 && h.pid == 803 && h.gpu == -1);
-	assert_true(h.has_mpi && h.cuda.has_driver && h.nccl.is_there);
+	assert_true(h.has_mpi && h.has_ucx && h.cuda.has_driver && h.nccl.is_there);
 	assert_true(h.cuda.driver_version == 12040 && h.cuda.gpu_count == 8);
 	assert_true(h.nccl.version == 22809 && h.nccl.cuda_major == 12);
 	assert_string_equal(h.cuda.text, hellos[3].cuda.text);
@@ -344,7 +369,9 @@ static void bytes_bring_everything(void **state)
 	ckpt_meet_read_hello(hello, &h);
 	assert_int_equal(strlen(h.nccl.path), sizeof(h.nccl.path) - 1);
 
-	plan = (struct ckpt_meet_plan){ .status = CKPT_E_PEER, .text = "why", .failed_rank = 3, .transport = "nccl" };
+	plan = (struct ckpt_meet_plan){
+		.status = CKPT_E_PEER, .text = "why", .failed_rank = 3, .transport = "nccl"
+	};
 	plan.tcp.count = 7;
 	memset(plan.tcp.nonce, 0x55, sizeof(plan.tcp.nonce));
 	memset(plan.tcp.spots, 0x66, sizeof(plan.tcp.spots));
@@ -453,7 +480,8 @@ static void an_id_of_nccl_is_read_whole(void **state)
 	strcat(wish, "0");
 	assert_int_equal(ckpt_how_to_meet(wish, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_ARG);
-	assert_string_equal(unit_text(&err), "the id of NCCL after id: has 257 hex digits, wanted 256");
+	assert_string_equal(unit_text(&err),
+			    "the id of NCCL after id: has 257 hex digits, wanted 256");
 	strcpy(wish + 200, "xyz");
 	assert_int_equal(ckpt_how_to_meet(wish, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_ARG);
@@ -473,15 +501,36 @@ static void rank_0_listens_where_it_is_told(void **state)
 		{ "tcp://node0", { NULL }, "'node0' has no port, wanted HOST:PORT", true },
 		{ "tcp://", { NULL }, "'' has no port, wanted HOST:PORT", true },
 		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=29500" }, "node0:29501", false },
-		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=29500", "CKPT_RDZV_PORT=77" }, "node0:77", false },
+		{ "env",
+		  { "MASTER_ADDR=node0", "MASTER_PORT=29500", "CKPT_RDZV_PORT=77" },
+		  "node0:77",
+		  false },
 		{ "env", { "MASTER_ADDR=node0", "CKPT_RDZV_PORT=77" }, "node0:77", false },
 		{ "env", { "MASTER_ADDR=fd00::1", "MASTER_PORT=65534" }, "[fd00::1]:65535", false },
-		{ "env", { "MASTER_PORT=29500" }, "--rdzv env goes by MASTER_ADDR, which is not set", true },
-		{ "env", { "MASTER_ADDR=node0" }, "--rdzv env goes by CKPT_RDZV_PORT or MASTER_PORT, which is not set", true },
-		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=65535" }, "MASTER_PORT is '65535', wanted a port that has one behind it", true },
-		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=29500x" }, "MASTER_PORT is '29500x', wanted a port", true },
-		{ "env", { "MASTER_ADDR=node0", "MASTER_PORT=0" }, "MASTER_PORT is '0', wanted a port", true },
-		{ "env", { "MASTER_ADDR=node0", "CKPT_RDZV_PORT=0" }, "wanted a port from 1 to 65535", true },
+		{ "env",
+		  { "MASTER_PORT=29500" },
+		  "--rdzv env goes by MASTER_ADDR, which is not set",
+		  true },
+		{ "env",
+		  { "MASTER_ADDR=node0" },
+		  "--rdzv env goes by CKPT_RDZV_PORT or MASTER_PORT, which is not set",
+		  true },
+		{ "env",
+		  { "MASTER_ADDR=node0", "MASTER_PORT=65535" },
+		  "MASTER_PORT is '65535', wanted a port that has one behind it",
+		  true },
+		{ "env",
+		  { "MASTER_ADDR=node0", "MASTER_PORT=29500x" },
+		  "MASTER_PORT is '29500x', wanted a port",
+		  true },
+		{ "env",
+		  { "MASTER_ADDR=node0", "MASTER_PORT=0" },
+		  "MASTER_PORT is '0', wanted a port",
+		  true },
+		{ "env",
+		  { "MASTER_ADDR=node0", "CKPT_RDZV_PORT=0" },
+		  "wanted a port from 1 to 65535",
+		  true },
 	};
 
 	(void)state;
@@ -493,7 +542,8 @@ static void rank_0_listens_where_it_is_told(void **state)
 			int rc;
 
 			err = (struct ckpt_error)CKPT_ERROR_INIT;
-			rc = ckpt_how_to_meet(cases[i].wish, &w, look_up, (void *)cases[i].env, &ways, &way, &err);
+			rc = ckpt_how_to_meet(cases[i].wish, &w, look_up, (void *)cases[i].env,
+					      &ways, &way, &err);
 			assert_int_equal(rc, cases[i].is_wrong ? CKPT_E_ARG : 0);
 			if (cases[i].is_wrong) {
 				assert_non_null(strstr(unit_text(&err), cases[i].text));
@@ -519,17 +569,24 @@ static void no_way_to_meet_is_told(void **state)
 		unit_text(&err),
 		"rank 1 of 2 (launcher k8s) has no way to meet the others: give all --rdzv file:DIR, a folder "
 		"that all nodes see, or --rdzv tcp://HOST:PORT, where rank 0 listens; or start them with mpirun or srun --mpi=pmix");
-	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)of_torch, &ways, &way, &err), CKPT_E_UNSUPPORTED);
-	assert_non_null(strstr(unit_text(&err), "give all --rdzv env, as MASTER_ADDR and MASTER_PORT are set, and CKPT_TOKEN; or "
-					       "--rdzv file:DIR"));
+	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)of_torch, &ways, &way, &err),
+			 CKPT_E_UNSUPPORTED);
+	assert_non_null(strstr(
+		unit_text(&err),
+		"give all --rdzv env, as MASTER_ADDR and MASTER_PORT are set, and CKPT_TOKEN; or "
+		"--rdzv file:DIR"));
 	w.launcher = "mpich";
 	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_UNSUPPORTED);
-	assert_non_null(strstr(unit_text(&err), "; or build ckpt where mpicc is, for ckpt-mpi.so, which talks to MPI and is not there"));
+	assert_non_null(strstr(
+		unit_text(&err),
+		"; or build ckpt where mpicc is, for ckpt-mpi.so, which talks to MPI and is not there"));
 	for (const char *const *p = (const char *const[]){ "file:", "smoke", "", NULL }; *p; p++) {
 		assert_int_equal(ckpt_how_to_meet(*p, &w, look_up, (void *)none, &ways, &way, &err),
 				 CKPT_E_ARG);
-		assert_non_null(strstr(unit_text(&err), "wanted auto, pmix, mpi, file:DIR, tcp://HOST:PORT, env or id:HEX"));
+		assert_non_null(
+			strstr(unit_text(&err),
+			       "wanted auto, pmix, mpi, file:DIR, tcp://HOST:PORT, env or id:HEX"));
 	}
 	w.size = 1;
 	w.rank = 0;
@@ -550,6 +607,7 @@ UNIT_SUITE(test_meet)
 		TEST(a_gpu_is_for_one_rank),
 		TEST(gpus_that_hide_from_each_other_are_told),
 		TEST(mpi_carries_where_nccl_cannot),
+		TEST(ucx_carries_where_all_have_it),
 		TEST(tcp_carries_where_nothing_else_can),
 		TEST(what_a_rank_lacks_is_said),
 		TEST(ranks_that_do_not_fit_are_named),
