@@ -38,7 +38,7 @@ enum {
 	LENGTH = 4, /* bytes, before an address */
 };
 
-static const uint64_t QUIET_NSEC = 1000000000; /* how long UCX may take to let go of memory */
+static const uint64_t QUIET_NSEC = 500000000; /* how long UCX may take to let go of memory */
 
 static const struct ckpt_plugin plugin = { "ckpt-ucx.so", "CKPT_UCX_PLUGIN", CKPT_UCX_GET_NAME,
 					   "UCX", "the package libucx-dev" };
@@ -55,7 +55,7 @@ struct ucx {
 	struct ckpt_ucx *link;			 /* owned */
 	struct flight flights[CKPT_MOST_FLYING]; /* by ticket */
 	uint64_t begun, tags;
-	bool is_quiet;
+	bool is_quiet, has_waited;
 };
 
 bool ckpt_ucx_is_there(void)
@@ -185,10 +185,12 @@ static int vote(struct ckpt_transport *transport, uint64_t *numbers, size_t coun
 
 /* ---- the end ---- */
 
+/* It is waited for once: what has not come to rest by then is only looked at again. */
 static void end_ucx(struct ucx *t)
 {
 	if (!t->is_quiet && t->link)
-		t->is_quiet = t->ops->quiesce(t->link, QUIET_NSEC);
+		t->is_quiet = t->ops->quiesce(t->link, t->has_waited ? 0 : QUIET_NSEC);
+	t->has_waited = true;
 }
 
 /* The sockets stay until the end: who finds them closed would take this rank for the one that died. */

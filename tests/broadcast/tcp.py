@@ -598,7 +598,7 @@ def check_rows(work, source):
 
 def check_kills(work, source):
     """A rank is killed or stopped at a random time, also while they meet: the others end, and have all or nothing."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 40 if LONG else 6
+    count = int(sys.argv[-1]) if sys.argv[-1].isdigit() else 40 if LONG else 6
     late = 0
     for seed in range(count):
         pick = random.Random(seed)

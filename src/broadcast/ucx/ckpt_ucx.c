@@ -30,7 +30,9 @@ struct ckpt_ucx {
 	ucp_worker_h worker;
 	ucp_address_t *address;
 	size_t address_len;
-	ucp_ep_h next;
+	ucp_ep_h next;		  /* NULL: not connected, or closed */
+	ucs_status_ptr_t closing; /* NULL: it is closed, or not begun */
+	bool was_connected;
 	bool is_forced;	     /* the endpoint can be closed without the other side */
 	ucs_status_t failed; /* as the endpoint was told, or UCS_OK */
 	bool is_quiet;
@@ -107,7 +109,7 @@ static int make_worker(struct ckpt_ucx *u, struct ckpt_error *err)
 
 static void close_ucx(struct ckpt_ucx *u)
 {
-	if (!u->is_quiet && u->next)
+	if (!u->is_quiet && u->was_connected)
 		return;
 	if (u->address)
 		ucp_worker_release_address(u->worker, u->address);
@@ -164,6 +166,7 @@ static int connect_next(struct ckpt_ucx *u, const void *address, size_t len, boo
 	(void)len;
 	u->is_forced = !shares_host;
 	status = ucp_ep_create(u->worker, &params, &u->next);
+	u->was_connected = status == UCS_OK;
 	return status == UCS_OK ? 0
 				: fail_ucx("cannot reach the next rank (UCX_NET_DEVICES, UCX_TLS)",
 					   status, err);
@@ -280,8 +283,6 @@ static void describe(const struct ckpt_ucx *u, char *out, size_t size)
 
 static bool wait_for(struct ckpt_ucx *u, ucs_status_ptr_t request, uint64_t deadline)
 {
-	if (UCS_PTR_IS_ERR(request))
-		return false;
 	while (request && ucp_request_check_status(request) == UCS_INPROGRESS) {
 		if (ckpt_now_nsec() > deadline)
 			return false;
@@ -305,25 +306,36 @@ static bool end_operations(struct ckpt_ucx *u, uint64_t deadline)
 	return true;
 }
 
+/*
+ * Once: the endpoint is UCX's from then on, whatever it answers. Who closes with operations under way
+ * ends them, where that can be done without the other side.
+ */
+static void begin_closing(struct ckpt_ucx *u, bool works)
+{
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS };
+
+	param.flags = (works || u->failed != UCS_OK) && u->is_forced ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+	u->closing = ucp_ep_close_nbx(u->next, &param);
+	u->next = NULL;
+	if (UCS_PTR_IS_ERR(u->closing))
+		u->closing = NULL; /* it is closed all the same */
+}
+
 static bool quiesce(struct ckpt_ucx *u, uint64_t nsec)
 {
 	uint64_t deadline = ckpt_now_nsec() + nsec;
 	bool works = false;
-	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS };
 
 	for (unsigned i = 0; i < CKPT_UCX_SLOTS; i++)
 		works |= u->slots[i].request != NULL;
-	/* who closes with operations under way ends them, where that can be done without the other side */
-	param.flags = (works || u->failed != UCS_OK) && u->is_forced ? UCP_EP_CLOSE_FLAG_FORCE : 0;
-	if (!u->next)
-		u->is_quiet = end_operations(u, deadline);
-	else if (works && !u->is_forced)
+	if (u->next && works && !u->is_forced)
 		return false;
-	else
-		u->is_quiet = wait_for(u, ucp_ep_close_nbx(u->next, &param), deadline) &&
-			      end_operations(u, deadline);
-	if (u->is_quiet)
-		u->next = NULL;
+	if (u->next)
+		begin_closing(u, works);
+	if (!wait_for(u, u->closing, deadline))
+		return false;
+	u->closing = NULL;
+	u->is_quiet = end_operations(u, deadline);
 	return u->is_quiet;
 }
 
