@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ckpt scan` calls plain does nothing but make data, in real torch and CPython: fuzz_plain.py [COUNT] [FIRST SEED] [containers]
+"""What `ckpt scan` calls plain does nothing but make data, in real torch and CPython: fuzz_plain.py [COUNT] [FIRST SEED] [containers] [--only-newly-plain OLD_SCAN_MANY]
 
 language.py makes programs, containers.py archives, streams and tars; scan_many reads them, and traced_load.py loads the plain ones, a thousand at a time in one process; where one of a batch does
 more than it may, halves of it find out which. The rate of plain ones is said: were it below one in ten, little would be tried.
+
+A seed makes the same file each time, and what loading it does depends on nothing that the scan says. So where these seeds were loaded without a finding for another build, only files that were not plain
+for that one have to be loaded: --only-newly-plain takes its scan_many, and says how many these are. That the generator and the torches are those of then is for the caller to see to: a hash of all files
+is printed.
 """
 
+import argparse
 import glob
+import hashlib
 import os
 import re
 import shutil
@@ -39,9 +45,9 @@ def allowed_names():
     return names | {"__builtin__." + name[9:] for name in names if name.startswith("builtins.")}
 
 
-def verdicts(samples, work):
+def verdicts(samples, work, scan_many=None):
     stream = b"".join(struct.pack("<IB", len(data), 1 if kind == language.BARE else 0) + data for data, kind in samples)
-    done = subprocess.run([os.environ["CKPT_SCAN_MANY"], work], input=stream, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([scan_many or os.environ["CKPT_SCAN_MANY"], work], input=stream, stdout=subprocess.PIPE, check=True)
     if len(done.stdout) != len(samples):
         raise RuntimeError("%d verdicts of %d" % (len(done.stdout), len(samples)))
     return done.stdout
@@ -94,13 +100,35 @@ class Loads:
                     print("%s, %s: %s\n%s" % (command, one[0][1], one[1], one[0][0].hex()), flush=True)
 
 
+class Sums:
+    """What was seen of all files: how many are plain, now and for the build before, and a hash of them."""
+
+    def __init__(self):
+        self.plain, self.old_plain, self.files = 0, 0, hashlib.sha256()
+
+    def add(self, samples, now, old):
+        self.plain += now.count(PLAIN)
+        self.old_plain += old.count(PLAIN)
+        for data, kind in samples:
+            self.files.update(struct.pack("<IB", len(data), kind == language.BARE) + data)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("count", type=int, nargs="?", default=20000)
+    parser.add_argument("first", type=int, nargs="?", default=1)
+    parser.add_argument("kind", nargs="?", default="programs", choices=("programs", "containers"))
+    parser.add_argument("--only-newly-plain", metavar="OLD_SCAN_MANY")
+    return parser.parse_args()
+
+
 def main():
     if not os.environ.get("CKPT_SCAN_MANY") or not os.environ.get("CKPT_PYTHON"):
         print("skipped: CKPT_SCAN_MANY or CKPT_PYTHON is not set, no real torch to load with")
         return 77
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20000
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    make = containers.make if sys.argv[3:] == ["containers"] else language.make
+    wanted = arguments()
+    count, first, old_scan_many = wanted.count, wanted.first, wanted.only_newly_plain
+    make = containers.make if wanted.kind == "containers" else language.make
     base = os.environ.get("CKPT_TEST_DIR") or "."
     os.makedirs(base, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="language-", dir=base) as work:
@@ -109,16 +137,23 @@ def main():
             shutil.copy(script, work)
         with open(os.path.join(work, "names.txt"), "w", encoding="utf-8") as names:
             names.write("\n".join(sorted(allowed_names())))
-        loads = Loads(os.environ["CKPT_PYTHON"].split(";"), work)
+        loads, sums = Loads(os.environ["CKPT_PYTHON"].split(";"), work), Sums()
         for start in range(first, first + count, BATCH):
             samples = [make(seed) for seed in range(start, min(start + BATCH, first + count))]
-            loads.add([s for s, verdict in zip(samples, verdicts(samples, work)) if verdict == PLAIN], start + BATCH >= first + count)
+            now = verdicts(samples, work)
+            old = verdicts(samples, work, old_scan_many) if old_scan_many else b""
+            sums.add(samples, now, old)
+            chosen = [s for i, s in enumerate(samples) if now[i] == PLAIN and (not old or old[i] != PLAIN)]
+            loads.add(chosen, start + BATCH >= first + count)
             if len(loads.findings) >= MOST_FINDINGS:
                 count = start + BATCH - first
                 break
-    share = (loads.done + len(loads.waiting)) / count
-    print("%d files from seed %d, %d of them plain (%.1f%%) and loaded by %d torches, %d findings"
-          % (count, first, loads.done, 100 * share, len(loads.commands), len(loads.findings)))
+    share = sums.plain / count
+    if old_scan_many:
+        print("%d files from seed %d (sha256 %s), %d of them plain for the build before, %d for this one, %d newly and loaded by %d torches, %d findings"
+              % (count, first, sums.files.hexdigest()[:16], sums.old_plain, sums.plain, loads.done, len(loads.commands), len(loads.findings)))
+    else:
+        print("%d files from seed %d, %d of them plain (%.1f%%) and loaded by %d torches, %d findings" % (count, first, loads.done, 100 * share, len(loads.commands), len(loads.findings)))
     if share < LEAST_PLAIN:
         print("fewer than one in ten are plain: little was tried")
     return 1 if loads.findings or share < LEAST_PLAIN else 0
