@@ -335,6 +335,14 @@ static void check_inner(struct ckpt_scan_checked_call *c, uint8_t kind, const st
 
 /* ---- calls ---- */
 
+/* Is CLS in no row of the tables, so that nobody knows what its methods do? */
+static bool is_unknown_class(struct ckpt_scan_walk *w, const struct ckpt_value *cls)
+{
+	const struct ckpt_global *g = ckpt_scan_callee(w, cls);
+
+	return !g || ckpt_scan_rule(g->module, g->name)->kind != CKPT_SCAN_DATA;
+}
+
 /*
  * copyreg._reconstructor(class, base, state) also calls base.__init__(object, state), but of object
  * itself.
@@ -350,10 +358,13 @@ static void check_new(struct ckpt_scan_checked_call *c, const struct ckpt_value 
 	if (ckpt_value_is_global(base, "__builtin__", "object") ||
 	    ckpt_value_is_global(base, "builtins", "object")) {
 		check_inner(c, CKPT_CALL_NEWOBJ, cls, &ckpt_value_empty_tuple);
-	} else {
-		check_inner(c, CKPT_CALL_NEWOBJ, cls, rest_of(c, 2));
-		check_inner(c, CKPT_CALL_REDUCE, base, rest_of(c, 2));
+		return;
 	}
+	/* NEWOBJ of a function ends the load, but __new__() of another class is only handed it */
+	if (ckpt_scan_may_be_function(c->w, cls) && is_unknown_class(c->w, base))
+		say_not_understood(c, "with what may be a function in the place of a class");
+	check_inner(c, CKPT_CALL_NEWOBJ, cls, rest_of(c, 2));
+	check_inner(c, CKPT_CALL_REDUCE, base, rest_of(c, 2));
 }
 
 /* The function that makes a tensor, and what is then set on it. */

@@ -73,8 +73,7 @@ static bool is_number_class(const struct ckpt_global *g)
 	return !strcmp(g->module, "numpy") && ckpt_is_one_of(g->name, names);
 }
 
-/* A function that nobody knows, or what keeps one to be called. */
-static bool may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+bool ckpt_scan_may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
 	const struct ckpt_global *g;
 	const struct ckpt_scan_rule *rule;
@@ -205,7 +204,7 @@ static bool is_of_cython(struct ckpt_scan_checked_call *c, const char *name)
 {
 	const struct ckpt_value *cls = ckpt_scan_arg(c->args, 0), *sum = ckpt_scan_arg(c->args, 1), *state = ckpt_scan_arg(c->args, 2);
 
-	return !strncmp(name, CYTHON, sizeof(CYTHON) - 1) && !c->kwargs && state && c->args->u.seq.count == 3 && is_of_package(c->w, cls, c->func) && !may_be_function(c->w, cls) &&
+	return !strncmp(name, CYTHON, sizeof(CYTHON) - 1) && !c->kwargs && state && c->args->u.seq.count == 3 && is_of_package(c->w, cls, c->func) && !ckpt_scan_may_be_function(c->w, cls) &&
 	       sum->kind == CKPT_INT && (state->kind == CKPT_NONE || state->kind == CKPT_TUPLE);
 }
 
@@ -296,7 +295,7 @@ bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c)
 
 	if (c->kwargs)
 		return false;
-	if (ckpt_scan_wanted(c->rule, 0) & CKPT_TYPE_ANY_CLASS && (!is_of_package(c->w, first, c->func) || may_be_function(c->w, first) || (!strncmp(c->func->module, "pandas", 6) && !is_index_of_pandas(first))))
+	if (ckpt_scan_wanted(c->rule, 0) & CKPT_TYPE_ANY_CLASS && (!is_of_package(c->w, first, c->func) || ckpt_scan_may_be_function(c->w, first) || (!strncmp(c->func->module, "pandas", 6) && !is_index_of_pandas(first))))
 		return false;
 	look_again(c, GIVEN_AS_WRITTEN);
 	return true;
@@ -375,7 +374,7 @@ static bool is_wanted(struct search *f, const struct ckpt_value *v)
 	uint64_t classes = CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE;
 
 	if (f->wanted == A_FUNCTION)
-		return may_be_function(f->w, v);
+		return ckpt_scan_may_be_function(f->w, v);
 	return f->wanted != A_NAME && ckpt_scan_type(f->w, v) & (f->wanted == A_BASE ? classes | CKPT_TYPE_CLASS : classes);
 }
 
@@ -597,7 +596,7 @@ static const struct ckpt_value *find_function(struct ckpt_scan_walk *w, const st
 {
 	const struct ckpt_value *found = NULL;
 
-	if (may_be_function(w, v))
+	if (ckpt_scan_may_be_function(w, v))
 		return v;
 	if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT || depth == MOST_IN_STATE || !ckpt_scan_may_look(w, v->u.seq.count))
 		return NULL;

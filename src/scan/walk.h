@@ -238,6 +238,9 @@ bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c);
  */
 bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c);
 
+/* Is V, by its name, a function that nobody knows, or what keeps one to be called? */
+bool ckpt_scan_may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+
 /* Is V a member of an enumeration, as Python writes those that are joined by or_()? */
 bool ckpt_scan_is_flag(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 

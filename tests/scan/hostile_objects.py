@@ -132,6 +132,17 @@ def functions_that_look_up():
     sample("fine_look_up_tensor.pt", torch_zip(proto(2, call(NAME("a.b", "_rebuild_tensor"), TENSOR, 1))), "a function that is given a tensor", {"needs-objects"})
 
 
+def functions_as_classes():
+    """copyreg._reconstructor(cls, base, state) calls base.__new__(cls, state): what is no class ends the load only if that is Python's own."""
+    make, own = NAME("copyreg", "_reconstructor"), NAME("a.b", "Class")
+    for name, cls in (("function", NAME("a.b", "func")), ("torch", NAME("torch.nn.functional", "relu")), ("method", call(NAME("builtins", "getattr"), own, "make")), ("partial", call(NAME("functools", "partial"), own)), ("dotted", NAME("a.b", "Class.make"))):
+        for state in (value("word"), value(7), value([7])):
+            sample("as_class_%s_%08x.pkl" % (name, zlib.crc32(state)), proto(4, make + cls + own + state + b"\x87R"), "a function in the place of a class, for __new__() of a package", NOT_PLAIN)
+    for name, base, state in (("object", NAME("builtins", "object"), b"N"), ("dict", NAME("builtins", "dict"), value({"k": 1})), ("int", NAME("builtins", "int"), value(3))):
+        sample("fine_small_class_%s.pkl" % name, proto(2, make + NAME("a.b", "my_class") + base + state + b"\x87R"), "a class with a small name, in protocol 1", {"needs-objects"})
+    sample("fine_own_base.pkl", proto(2, make + own + NAME("a.b", "Base") + value(3) + b"\x87R"), "a class that is derived from one in C", {"needs-objects"})
+
+
 def masked_arrays():
     """numpy makes an array of this shape and dtype before it has any bytes: of a billion, or of pointers."""
     make = NAME("numpy.ma.core", "_mareconstruct")
@@ -939,6 +950,7 @@ parts_of_tensors()
 made_with_arguments()
 functions_of_packages()
 functions_that_look_up()
+functions_as_classes()
 masked_arrays()
 functions_handed_over()
 functions_handed_over_inside()
