@@ -127,6 +127,7 @@ static void print_findings(const struct ckpt_scan_file *f)
 static void print_globals(const struct ckpt_scan_file *f)
 {
 	uint64_t shown = 0, left = 0;
+	char count[32];
 
 	for (uint64_t i = 0; i < f->global_count; i++) {
 		const struct ckpt_scan_global *g = &f->globals[i];
@@ -143,6 +144,8 @@ static void print_globals(const struct ckpt_scan_file *f)
 		printf("%s%s\n", g->name, g->called ? ", which is called" : "");
 	}
 	print_more(left);
+	if (verbose && f->left_out)
+		printf("  ... and %s more that are not listed\n", grouped(f->left_out, count));
 }
 
 static void print_refusals(const struct ckpt_scan_file *f)

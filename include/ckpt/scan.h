@@ -103,7 +103,11 @@ struct ckpt_scan_file {
 	uint64_t finding_count;
 	const struct ckpt_scan_refusal *refusals;
 	uint64_t refusal_count;
-	uint64_t left_out; /* findings, globals and refusals beyond the first 1000 of each */
+	/*
+	 * findings, globals and refusals beyond the first 1000 of each; of globals that are
+	 * CKPT_SCAN_OBJECT each name is in the list, or the file is unreadable
+	 */
+	uint64_t left_out;
 };
 
 struct ckpt_scan_options {

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OF_A_LIST = 1000, SHOWN = 300, MOST_TEXT = 1024 };
+enum { MOST_OF_A_LIST = 1000, MOST_OBJECTS = 1000 /* more, for names that are not listed yet */, SHOWN = 300, MOST_TEXT = 1024 };
 static const uint64_t TEXTS = 8 << 20, MOST_TEXTS = 1 << 30, MOST_UNPACKED = (uint64_t)4 << 30;
 static const uint64_t NESTED_BASE = 16 << 20, PICKLES_BASE = 64 << 20;
 
@@ -53,6 +53,7 @@ void ckpt_scanner_clear(struct ckpt_scanner *s)
 	free(s->findings);
 	free(s->refusals);
 	ckpt_strmap_clear(&s->known);
+	ckpt_strmap_clear(&s->objects);
 	ckpt_arena_free(s->arena);
 	*s = (struct ckpt_scanner){ 0 };
 }
@@ -170,6 +171,24 @@ static struct ckpt_scan_global *find_global(struct ckpt_scanner *s, const char *
 	return slot && *there ? &s->globals[*slot] : NULL;
 }
 
+/*
+ * Does NAME go into the list, which is as long as lists get? What a load of a file imports that needs
+ * objects is listed, were it once, or the file is not decided.
+ */
+static bool has_place(struct ckpt_scanner *s, const char *name, size_t len, enum ckpt_scan_kind kind)
+{
+	if (s->global_count < MOST_OF_A_LIST)
+		return true;
+	if (kind != CKPT_SCAN_OBJECT || ckpt_strmap_find(&s->objects, name, len))
+		return false;
+	if (s->global_count < MOST_OF_A_LIST + MOST_OBJECTS)
+		return true;
+	if (!s->has_unlisted)
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "name", CKPT_NO_OFFSET, "imports more classes and functions than are listed");
+	s->has_unlisted = true;
+	return false;
+}
+
 struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const struct ckpt_global *g,
 					      uint64_t offset, enum ckpt_scan_kind kind)
 {
@@ -191,7 +210,7 @@ struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const stru
 	}
 	memcpy(key, s->where, where_len + 1);
 	memcpy(key + where_len + 1, shown, name_len + 1);
-	if (s->global_count >= MOST_OF_A_LIST) {
+	if (!has_place(s, shown, name_len, kind)) {
 		uint64_t *slot = ckpt_strmap_find(&s->known, key, where_len + name_len + 1);
 
 		s->file.left_out += !slot;
@@ -213,6 +232,8 @@ struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const stru
 								 .where = s->where,
 								 .offset = offset,
 								 .kind = kind };
+	if (kind == CKPT_SCAN_OBJECT && !ckpt_strmap_insert(&s->objects, key + where_len + 1, name_len, 0, &there))
+		s->no_memory = true;
 	return &s->globals[s->global_count++];
 }
 

@@ -35,6 +35,7 @@ struct ckpt_scanner {
 	struct ckpt_scan_refusal *refusals;
 	uint32_t global_count, global_cap, finding_count, finding_cap, refusal_count, refusal_cap;
 	struct ckpt_strmap known; /* "where\0name" to the number of the global */
+	struct ckpt_strmap objects; /* names of listed globals that need objects */
 
 	const char *where;	/* the record that is looked at, escaped; "" */
 	unsigned depth;		/* of files in files */
@@ -53,6 +54,7 @@ struct ckpt_scanner {
 	bool weights;	   /* what is scanned is what torch.load reads */
 	uint8_t refused_opcodes[32]; /* bitmap */
 	unsigned refused;	     /* by versions, as in ckpt_scan_refusal */
+	bool has_unlisted; /* the file imports what needs objects and is in no list */
 	bool in_folder;	 /* it was met on a walk: what is no checkpoint is nothing to complain of */
 	bool in_package; /* torch.package: pickles of any name may have persistent ids */
 	bool is_unpacked; /* ... as a folder: nobody has looked at the storages of its pickles */

@@ -118,6 +118,23 @@ calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyy
 	ckpt scan --strict ddp_model.pt; want 0
 }
 
+@test "each name that needs objects is listed, however many others there are" {
+	python3 -B - <<-END
+	import zipfile
+	plain = b"\x80\x02" + b"".join(b"ctorch\n%s\n0" % name for name in (b"float32", b"int64", b"int8", b"bool", b"int32")) + b"N."
+	with zipfile.ZipFile("many.zip", "w") as archive:
+	    for number in range(250):
+	        archive.writestr("p%03d.pkl" % number, plain)
+	    archive.writestr("q.pkl", b"\x80\x02cmine\nThing\n)\x81.")
+	    archive.writestr("r.pkl", b"\x80\x02cmine\nThing\n)\x81.")
+	END
+	ckpt scan --json many.zip; want 0
+	[ "$(grep -c '"name":"mine.Thing"' <<<"$output")" = 1 ]
+	[[ $output = *'"verdict":"needs-objects"'* ]]
+	ckpt scan -v many.zip; want 0 "$not_safe"
+	[[ $output = *"  imports: q.pkl+0x2: mine.Thing, which is called"*"more that are not listed"* ]]
+}
+
 @test "what cannot be told is not plain" {
 	head -c 5000 ddp_model.pt >cut.pt
 	printf '\x1f\x8b\x08' >model.pkl.gz

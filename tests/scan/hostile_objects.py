@@ -143,6 +143,12 @@ def functions_as_classes():
     sample("fine_own_base.pkl", proto(2, make + own + NAME("a.b", "Base") + value(3) + b"\x87R"), "a class that is derived from one in C", {"needs-objects"})
 
 
+def many_names():
+    """All that is imported is listed; a file with more than that is not decided."""
+    for count, wanted in ((1100, {"needs-objects"}), (2000, {"needs-objects"}), (2001, NOT_DECIDED)):
+        sample("names_%d.pkl" % count, proto(4, b"".join(NAME("a.m%d" % i, "Class") + b")\x810" for i in range(count)) + b"N"), "%d classes" % count, wanted)
+
+
 def masked_arrays():
     """numpy makes an array of this shape and dtype before it has any bytes: of a billion, or of pointers."""
     make = NAME("numpy.ma.core", "_mareconstruct")
@@ -951,6 +957,7 @@ made_with_arguments()
 functions_of_packages()
 functions_that_look_up()
 functions_as_classes()
+many_names()
 masked_arrays()
 functions_handed_over()
 functions_handed_over_inside()
