@@ -9,7 +9,7 @@ static const struct {
 	const char *level, *text;
 } rules[] = {
 	[CKPT_SCAN_PLAIN] = { "none", "tensors, containers, numbers and texts" },
-	[CKPT_SCAN_NEEDS_OBJECTS] = { "note", "a load imports classes or functions" },
+	[CKPT_SCAN_NEEDS_OBJECTS] = { "note", "a load runs code of packages with data of the file, or compiles a program in it: as safe as that code is with hostile data" },
 	[CKPT_SCAN_UNREADABLE] = { "warning", "not decided: damaged, cut off, or not looked into" },
 	[CKPT_SCAN_INCONSISTENT] = { "error", "two readers would see different files" },
 	[CKPT_SCAN_DANGEROUS] = { "error", "a load runs code that the file chose" },

@@ -21,7 +21,10 @@ extern "C" {
 /* The verdict of a file is the highest of its findings. */
 enum ckpt_scan_verdict {
 	CKPT_SCAN_PLAIN, /* tensors, containers, numbers, texts: nothing else can happen */
-	/* a load imports classes or functions that are not known to be harmless */
+	/*
+	 * a load imports classes or functions of which nothing is known, to make objects, and runs
+	 * their code with data of the file: as safe as that code is with hostile data
+	 */
 	CKPT_SCAN_NEEDS_OBJECTS,
 	/* not decided: damaged, cut off, or of a kind that is not examined */
 	CKPT_SCAN_UNREADABLE,

@@ -46,7 +46,7 @@ def refused(text: str, path: Optional[str] = None, verdict: str = "unreadable") 
 
 
 def _refused_as(verdict: str, findings: List[Any], names: List[Any], path: Optional[str]) -> Refused:
-    worst = next((finding for finding in findings if finding[0] == verdict), None)
+    worst = next((finding for finding in findings if finding[0] == verdict and finding[1] != "objects"), None)
     if worst is not None:
         text = worst[4]
     else:

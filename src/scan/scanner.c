@@ -332,9 +332,22 @@ static void find_uncalled(struct ckpt_scanner *s)
 	s->where = "";
 }
 
+/* What the verdict means, to whoever sees nothing but it; what is compiled says that itself. */
+static void explain_objects(struct ckpt_scanner *s)
+{
+	for (uint32_t i = 0; s->file.verdict == CKPT_SCAN_NEEDS_OBJECTS && i < s->global_count; i++) {
+		if (s->globals[i].kind != CKPT_SCAN_OBJECT)
+			continue;
+		ckpt_scan_find(s, CKPT_SCAN_NEEDS_OBJECTS, "objects", CKPT_NO_OFFSET,
+			       "a load imports what is listed here and runs its code with data of the file: as safe as that code is with hostile data");
+		return;
+	}
+}
+
 void ckpt_scanner_finish(struct ckpt_scanner *s)
 {
 	find_uncalled(s);
+	explain_objects(s);
 	sort_findings(s);
 	s->file.globals = s->globals;
 	s->file.global_count = s->global_count;

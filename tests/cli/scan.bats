@@ -10,6 +10,7 @@ pickle() {
 
 evil='\x80\x02cposix\nsystem\nq\x00X\x04\x00\x00\x00trueq\x01\x85q\x02Rq\x03.'
 not_safe='ckpt: note: needs-objects: exit code 0 does not mean safe, as a load runs code that the file names; --strict exits with 1'
+meaning='a load imports what is listed here and runs its code with data of the file: as safe as that code is with hostile data'
 own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 
 @test "what torch saved is plain" {
@@ -107,8 +108,9 @@ calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyy
 	pickle own.pkl "$own"
 	ckpt scan own.pkl; want 0 "$not_safe"
 	[ "${lines[0]}" = "own.pkl: needs-objects: pickle" ]
-	[ "${lines[1]}" = "  imports: +0x2: mine.Thing, which is called" ]
-	[ ${#lines[@]} = 2 ] # scripts read stdout: the note is not there, and in no document
+	[ "${lines[1]}" = "  needs-objects: $meaning" ]
+	[ "${lines[2]}" = "  imports: +0x2: mine.Thing, which is called" ]
+	[ ${#lines[@]} = 3 ] # scripts read stdout: the note is not there, and in no document
 	for quiet in -q --json --sarif; do
 		ckpt scan $quiet own.pkl; want 0
 	done
@@ -116,6 +118,18 @@ calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyy
 	ckpt scan own.pkl bad.pkl; want 1
 	ckpt scan --strict own.pkl; want 1
 	ckpt scan --strict ddp_model.pt; want 0
+}
+
+@test "what needs-objects means is said once in each form, and of what is worse not at all" {
+	pickle own.pkl "$own"
+	ckpt scan own.pkl; want 0 "$not_safe"
+	for form in --json --sarif; do
+		ckpt scan $form own.pkl; want 0
+		[ "$(grep -c "\"text\":\"$meaning\"" <<<"$output")" = 1 ]
+	done
+	pickle worse.pkl "${own%.}0${evil#'\x80\x02'}"
+	ckpt scan worse.pkl; want 1
+	[[ $output = *"imports: +0x2: mine.Thing"* && $output != *"$meaning"* ]]
 }
 
 @test "each name that needs objects is listed, however many others there are" {
