@@ -232,6 +232,8 @@ struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const stru
 								 .where = s->where,
 								 .offset = offset,
 								 .kind = kind };
+	if (kind == CKPT_SCAN_OBJECT && strstr(shown, "...")) /* cut, or nothing that Python finds */
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "name", offset, "imports %s, of which not all is shown", shown);
 	if (kind == CKPT_SCAN_OBJECT && !ckpt_strmap_insert(&s->objects, key + where_len + 1, name_len, 0, &there))
 		s->no_memory = true;
 	return &s->globals[s->global_count++];

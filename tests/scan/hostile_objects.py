@@ -144,9 +144,12 @@ def functions_as_classes():
 
 
 def many_names():
-    """All that is imported is listed; a file with more than that is not decided."""
+    """All that is imported is listed; a file with more than that, or with longer names, is not decided."""
     for count, wanted in ((1100, {"needs-objects"}), (2000, {"needs-objects"}), (2001, NOT_DECIDED)):
         sample("names_%d.pkl" % count, proto(4, b"".join(NAME("a.m%d" % i, "Class") + b")\x810" for i in range(count)) + b"N"), "%d classes" % count, wanted)
+    for form, module, name in (("module", "a." + "b" * 400, "Class%s"), ("name", "a.b", "a.b." * 100 + "Class%s"), ("both", "a." * 140 + "b", "a." * 146 + "Class%s"), ("wide", "a", "\u00e9" * 150 + "Class%s")):
+        names = [value(module) + value(name % end) + b"\x93)\x81" for end in ("One", "Two")]
+        sample("names_long_%s.pkl" % form, proto(4, names[0] + b"0" + names[1]), "two classes whose names are one where they are shown", {"unreadable", "dangerous"})
 
 
 def masked_arrays():
