@@ -190,15 +190,6 @@ bool ckpt_scan_is_flag(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 	return call->args->u.seq.count == 1 && ckpt_scan_type(w, v) == CKPT_TYPE_OBJECT && (first->kind == CKPT_INT || is_word(first));
 }
 
-/* Is V a bare object of a class of the package that G is in, in which nothing is of the file's choice? */
-static bool is_bare_of_package(struct ckpt_scan_walk *w, const struct ckpt_value *v, const struct ckpt_global *g)
-{
-	const struct ckpt_call *made = v && v->kind == CKPT_CALL ? v->u.call : NULL;
-
-	return made && !made->kwargs && !made->state && made->args->kind == CKPT_TUPLE && !made->args->u.seq.count && !made->items.count && !made->pairs.count &&
-	       is_of_package(w, made->func, g);
-}
-
 /* __pyx_unpickle_Enum(class, checksum, state or None): what Cython writes for each class of its own. */
 static bool is_of_cython(struct ckpt_scan_checked_call *c, const char *name)
 {
@@ -305,7 +296,7 @@ bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c)
  * What a package writes to have its objects made again is a class, or a function. Of a function that
  * is not in the table nobody knows what it looks up by the texts, or calls of the classes, that it is
  * given: celery's _unpickle_appattr(text, arguments) calls anything. So it is given none, and has a
- * name of its own that says what it is for (_unpickle), or works on a bare object of the package.
+ * name that says what it is for (_unpickle): any other could be one that is called for what it does.
  */
 bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c)
 {
@@ -326,7 +317,7 @@ bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c)
 			look_again(c, GIVEN_NUMBERS);
 		return false;
 	}
-	if (c->kwargs || c->args->kind != CKPT_TUPLE || (!is_named_for_objects(name) && !(is_bare_of_package(c->w, ckpt_scan_arg(c->args, 0), c->func) && c->args->u.seq.count == 1)))
+	if (c->kwargs || c->args->kind != CKPT_TUPLE || !is_named_for_objects(name))
 		return true;
 	look_again(c, GIVEN_TO_FUNCTION);
 	return false;

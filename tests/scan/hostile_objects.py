@@ -79,8 +79,11 @@ def functions_of_packages():
         for form, first in (("class", of), ("object", of + b")\x81"), ("made", of + b")R")):
             both("package_own_%s_%s_%s" % (module, name, form), call(NAME(module, name), first, *arguments), "a function of a package, called with a class of it and more")
         both("package_method_%s_%s" % (module, name), call(call(NAME("__builtin__", "getattr"), of, name), of, *arguments), "a method of a class of a package, called")
-    for module, name, first in (("a.b", "_unpickle", 1), ("a", "Class", 1), ("a", "_Class", 1), ("a", "__pyx_unpickle_Enum", 1), ("pytz", "_p", "UTC"), ("a.b", "set_state", NAME("a.c", "Class") + b")\x81")):
+    for module, name, first in (("a.b", "_unpickle", 1), ("a", "Class", 1), ("a", "_Class", 1), ("a", "__pyx_unpickle_Enum", 1), ("pytz", "_p", "UTC")):
         sample("fine_package_%s_%s.pkl" % (module, name), proto(2, call(NAME(module, name), first)), "what a package writes for its objects", {"needs-objects"})
+    for module, name in (("a.b", "set_state"), ("a", "run"), ("a.b", "main"), ("a", "_open"), ("wandb", "init")):
+        for form, first in (("made", NAME(module, "Class") + b")\x81"), ("called", NAME(module, "Class") + b")R"), ("inner", NAME(module + ".c", "Class") + b")\x81")):
+            both("package_bare_%s.%s_%s" % (module, name, form), call(NAME(module, name), first), "a function of a package, called with an empty object of it", RUN)
     sample("fine_user_string.pkl", proto(2, NAME("collections", "UserString") + value(("text",)) + b"\x81"), "a text that is an object", {"needs-objects"})
     sample("fine_relu.pkl", proto(2, reduce_("__builtin__", "getattr", NAME("torch._C", "_VariableFunctionsClass"), "relu")), "torch.relu as a value", {"needs-objects"})
 
