@@ -5,22 +5,27 @@
  * directory where it was; the tensor becomes one of the plain shape, under the key of the plain weight.
  * The other parts and the scales of activations are left out of their mapping.
  *
- * What must stay true: a storage that becomes another one is used by that tensor alone.
+ * What must stay true: a storage that becomes another one is used by that tensor alone; where others use it, a new one is made.
  */
 #include "quant/group.h"
 
+#include "base/buf.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "edit/entries.h"
+#include "model/casts.h"
 #include "model/plain_values.h"
+#include "model/walk.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct dequantizer {
 	struct ckpt_quant *q;
 	struct ckpt_model *to;
-	uint32_t *uses; /* by storage: tensors of it */
+	uint32_t *uses;		 /* by storage: how often it is named */
+	struct ckpt_strmap made; /* by what a weight is made of: its storage */
 };
 
 static int find_dtype(const char *name, enum ckpt_dtype *out, struct ckpt_error *err)
@@ -46,7 +51,17 @@ static int find_dtype(const char *name, enum ckpt_dtype *out, struct ckpt_error 
 			 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
 }
 
-/* How many tensors use each storage, those inside of others, too. */
+static int count_use(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct dequantizer *d = ctx;
+
+	(void)err;
+	if (step->value->kind == CKPT_PERSID && ckpt_storage_of(step->value) >= 0)
+		d->uses[ckpt_storage_of(step->value)]++;
+	return CKPT_WALK_ENTER;
+}
+
+/* How often each storage is named: by tensors, those inside of others, too, and on its own. */
 static int count_uses(struct dequantizer *d, struct ckpt_error *err)
 {
 	const struct ckpt_model *model = d->q->model;
@@ -54,49 +69,149 @@ static int count_uses(struct dequantizer *d, struct ckpt_error *err)
 	d->uses = calloc(model->storage_count + (size_t)1, sizeof(*d->uses));
 	if (!d->uses)
 		return ckpt_fail_nomem(err);
-	for (uint32_t i = 0; i < model->tensor_count; i++)
-		if (model->tensors[i].storage >= 0)
-			d->uses[model->tensors[i].storage]++;
+	for (uint32_t i = 0; i < model->storage_count; i++)
+		if (model->storages[i].view) { /* of files before torch 0.4 */
+			d->uses[i]++;
+			d->uses[model->storages[i].view->root]++;
+		}
+	return ckpt_model_walk(model, count_use, d, err);
+}
+
+/* ---- storages ---- */
+
+/* What G is made of, as text: weights of the same parts are tied. False: no memory. */
+static bool add_parts(struct ckpt_buf *out, const struct ckpt_quant_group *g)
+{
+	for (int r = 0; r < CKPT_PART_ROLES; r++) {
+		const struct ckpt_tensor *t = ckpt_quant_tensor(g, r);
+
+		ckpt_buf_printf(out, "%d", r);
+		if (!t)
+			continue;
+		ckpt_buf_printf(out, " %" PRId64 " %d %" PRIu64, t->storage, (int)t->dtype,
+				t->offset);
+		for (uint32_t i = 0; i < t->ndim; i++)
+			ckpt_buf_printf(out, " %" PRIu64 "/%" PRIu64, t->shape[i], t->stride[i]);
+	}
+	return !out->bad;
+}
+
+/*
+ * The storage for the numbers of G: that of its items, if nothing else uses it; that of a weight of the same parts (*IS_MADE);
+ * else a new one.
+ */
+static int find_storage(struct dequantizer *d, const struct ckpt_quant_group *g, uint32_t *out,
+			bool *is_made, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
+	struct ckpt_buf parts = { 0 };
+	struct ckpt_storage *s;
+	uint64_t *slot;
+	const char *key, *kept;
+
+	*is_made = false;
+	*out = (uint32_t)items->storage;
+	if (d->uses[*out] == 1)
+		return 0;
+	kept = !g->is_tensor && add_parts(&parts, g)
+		       ? ckpt_arena_copy(d->to->arena, (char *)parts.data, parts.len)
+		       : NULL;
+	slot = kept ? ckpt_strmap_insert(&d->made, kept, parts.len, d->to->storage_count, is_made)
+		    : NULL;
+	ckpt_buf_clear(&parts);
+	if (!slot && !g->is_tensor)
+		return ckpt_fail_nomem(err);
+	if (*is_made) {
+		*out = (uint32_t)*slot;
+		return 0;
+	}
+	key = ckpt_model_new_key(d->to, 'q');
+	s = key ? ckpt_model_add_storage(d->to) : NULL;
+	if (!s)
+		return ckpt_fail_nomem(err);
+	*s = d->to->storages[items->storage];
+	s->key = key;
+	s->record = NULL;
+	s->view = NULL;
+	*out = d->to->storage_count - 1;
 	return 0;
 }
 
+/* The inner tensor of a torch.nn.Parameter, which stays one. */
+static const struct ckpt_value *inside_of_parameter(const struct ckpt_model *model,
+						    const struct ckpt_value *v)
+{
+	const struct ckpt_value *inner;
+
+	while (v->kind == CKPT_CALL &&
+	       (ckpt_value_is_call_of(v, "torch._utils", "_rebuild_parameter") ||
+		ckpt_value_is_call_of(v, "torch._utils", "_rebuild_parameter_with_state"))) {
+		inner = ckpt_plain_arg(model, v, 0);
+		if (!inner || !ckpt_value_is_tensor(model, inner))
+			break;
+		v = inner;
+	}
+	return v;
+}
+
 /* torch._utils._rebuild_tensor_v2(storage, 0, shape, stride, requires_grad, OrderedDict()) */
-static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *g,
+static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *g, uint32_t storage,
 			  struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
+	struct ckpt_tensor items = *ckpt_quant_tensor(g, CKPT_PART_ITEMS);
+	const struct ckpt_value *inner = inside_of_parameter(d->q->model, items.value);
 
-	return ckpt_plain_replace_tensor(d->to, items, g->shape, g->ndim, (uint32_t)items->storage,
-					 err);
+	items.requires_grad &= inner == items.value;
+	items.value = inner;
+	return ckpt_plain_replace_tensor(d->to, &items, g->shape, g->ndim, storage, err);
+}
+
+/* The numbers of a tensor that torch quantized, cast: what that loses is counted. */
+static int cast_numbers(struct dequantizer *d, const struct ckpt_quant_group *g, uint32_t storage,
+			struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	struct ckpt_storage_cast *cast;
+
+	*out = g->numbers;
+	if (d->q->to == CKPT_DTYPE_FLOAT32 || !out->len)
+		return 0;
+	cast = ckpt_model_add_cast(d->to, storage);
+	if (!cast)
+		return ckpt_arena_fail(d->to->arena, err);
+	cast->cast = ckpt_cast_of(&g->numbers, CKPT_DTYPE_FLOAT32, d->q->to);
+	cast->cast.tally = &cast->tally;
+	*out = ckpt_map_recipe(&cast->cast.map);
+	return 0;
 }
 
 static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
 	struct ckpt_recipe *made = ckpt_arena_calloc(d->to->arena, 1, sizeof(*made));
 	struct ckpt_storage *s;
-	char shown[200];
+	uint32_t storage;
+	bool is_made;
 	int rc;
 
 	if (!made)
 		return ckpt_arena_fail(d->to->arena, err);
-	if (d->uses[items->storage] != 1)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "'%s' shares its storage with another tensor",
-				 ckpt_escape(shown, sizeof(shown), items->name,
-					     strlen(items->name)));
+	rc = find_storage(d, g, &storage, &is_made, err);
+	if (rc < 0 || is_made)
+		return rc < 0 ? rc : replace_tensor(d, g, storage, err);
 	g->weight.to = d->q->to;
-	rc = ckpt_quant_recipe(&g->weight, d->to->arena, made, err);
+	if (g->is_tensor)
+		rc = cast_numbers(d, g, storage, made, err);
+	else
+		rc = ckpt_quant_recipe(&g->weight, d->to->arena, made, err);
 	if (rc < 0)
 		return ckpt_error_prefix(err, rc, "'%.200s'", g->name);
-	s = &d->to->storages[items->storage];
+	s = &d->to->storages[storage];
 	s->made = made;
 	s->dtype = d->q->to;
 	s->retyped = true;
 	s->nbytes = made->len;
 	s->numel = made->len / ckpt_dtype_size(s->dtype);
 	s->has_crc = false;
-	return replace_tensor(d, g, err);
+	return replace_tensor(d, g, storage, err);
 }
 
 /* ---- mappings with other entries ---- */
@@ -240,6 +355,7 @@ int ckpt_dequantize(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0)
 		rc = dequantize(&d, err);
 	free(d.uses);
+	ckpt_strmap_clear(&d.made);
 	if (rc < 0) {
 		ckpt_close(d.to);
 		ckpt_quant_close(d.q);

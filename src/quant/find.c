@@ -115,6 +115,25 @@ int ckpt_quant_read(struct ckpt_quant_group *g, enum ckpt_part_role role, size_t
 
 /* ---- all tensors that stand under a text key ---- */
 
+/* A tensor that has several names is listed under the first: let E have that of STEP. */
+static int name_again(struct ckpt_quant *q, const struct ckpt_walk_step *step,
+		      struct ckpt_quant_entry *e, struct ckpt_error *err)
+{
+	struct ckpt_tensor *copy;
+
+	if (e->t->name_is_cut || step->name_len > CKPT_MOST_TENSOR_NAME ||
+	    (strlen(e->t->name) == step->name_len &&
+	     !memcmp(e->t->name, step->name, step->name_len)))
+		return 0;
+	copy = ckpt_arena_alloc(q->arena, sizeof(*copy));
+	if (!copy)
+		return ckpt_arena_fail(q->arena, err);
+	*copy = *e->t;
+	copy->name = ckpt_arena_copy(q->arena, step->name, step->name_len);
+	e->t = copy;
+	return copy->name ? 0 : ckpt_arena_fail(q->arena, err);
+}
+
 static int add_entry(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct ckpt_quant *q = ctx;
@@ -147,6 +166,9 @@ static int add_entry(void *ctx, const struct ckpt_walk_step *step, struct ckpt_e
 	if (!grown)
 		return ckpt_fail_nomem(err);
 	q->entries = grown;
+	rc = name_again(q, step, &e, err);
+	if (rc < 0)
+		return rc;
 	q->entries[q->entry_count++] = e;
 	return CKPT_WALK_SKIP;
 }
@@ -198,6 +220,24 @@ static const struct ckpt_quant_suffix *suffix_of(const struct ckpt_quant_format 
 	return found;
 }
 
+struct ckpt_quant_group *ckpt_quant_new_group(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	void *grown = ckpt_grow(q->groups, q->group_count, &q->group_cap,
+				sizeof(struct ckpt_quant_group *));
+	struct ckpt_quant_group *g;
+
+	if (grown)
+		q->groups = grown;
+	g = grown ? ckpt_arena_calloc(q->arena, 1, sizeof(*g)) : NULL;
+	if (!g) {
+		ckpt_fail_nomem(err);
+		return NULL;
+	}
+	g->quant = q;
+	q->groups[q->group_count++] = g;
+	return g;
+}
+
 static int find_group(struct mapping *m, const char *base, uint32_t len,
 		      struct ckpt_quant_group **out, struct ckpt_error *err)
 {
@@ -205,7 +245,6 @@ static int find_group(struct mapping *m, const char *base, uint32_t len,
 	struct ckpt_quant_group *g;
 	uint64_t *slot;
 	bool there;
-	void *grown;
 
 	slot = ckpt_strmap_insert(&m->by_base, base, len, q->group_count, &there);
 	if (!slot)
@@ -214,17 +253,11 @@ static int find_group(struct mapping *m, const char *base, uint32_t len,
 		*out = q->groups[*slot];
 		return 0;
 	}
-	grown = ckpt_grow(q->groups, q->group_count, &q->group_cap,
-			  sizeof(struct ckpt_quant_group *));
-	if (grown)
-		q->groups = grown;
-	g = grown ? ckpt_arena_calloc(q->arena, 1, sizeof(*g)) : NULL;
+	g = ckpt_quant_new_group(q, err);
 	if (!g)
-		return ckpt_fail_nomem(err);
-	g->quant = q;
+		return CKPT_E_NOMEM;
 	g->base = base;
 	g->base_len = len;
-	q->groups[q->group_count++] = g;
 	*out = g;
 	return 0;
 }
@@ -578,6 +611,24 @@ static int choose(struct ckpt_quant *q, const char *as, struct ckpt_error *err)
 	return rc;
 }
 
+/* Weights of parts, and tensors that are quantized on their own: either may be all that there is. */
+static int choose_all(struct ckpt_quant *q, const char *as, struct ckpt_error *err)
+{
+	struct ckpt_error why = { 0 };
+	int found = choose(q, as, &why), rc;
+
+	if (found < 0 && found != CKPT_E_NOTFOUND)
+		return pass_on(err, &why, found);
+	if (found < 0)
+		q->group_count = q->dropped_count = q->stale_count = 0;
+	rc = ckpt_quant_add_tensors(q, err);
+	if (rc == 0 && !q->group_count)
+		return pass_on(err, &why, found);
+	if (rc == 0 && found < 0)
+		q->format = find_format("torch");
+	return rc;
+}
+
 /* Is there a tensor of a dtype that items of some format have? A look at names takes much longer. */
 static bool may_have_items(const struct ckpt_model *model)
 {
@@ -647,7 +698,7 @@ int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_opti
 	if (rc == 0)
 		rc = collect(q, err);
 	if (rc == 0)
-		rc = choose(q, o.as, err);
+		rc = choose_all(q, o.as, err);
 	if (rc < 0)
 		ckpt_quant_close(q);
 	else
@@ -667,6 +718,9 @@ void ckpt_quant_close(struct ckpt_quant *q)
 		return;
 	ckpt_quant_config_clear(&q->config);
 	ckpt_arena_free(q->arena);
+	for (uint32_t i = 0; i < q->array_count; i++)
+		ckpt_array_close(q->arrays[i]);
+	free(q->arrays);
 	free(q->entries);
 	free(q->groups);
 	ckpt_strmap_clear(&q->metadata);
@@ -705,10 +759,12 @@ int ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_wei
 	for (int r = 0; r < CKPT_PART_ROLES; r++)
 		if (g->parts[r].entry) {
 			const struct ckpt_tensor *t = g->parts[r].entry->t;
+			uint64_t packed = ckpt_dtype_packed(t->dtype),
+				 numel = ckpt_shape_count(t->shape, t->ndim);
 
 			local.parts++;
-			local.nbytes +=
-				ckpt_shape_count(t->shape, t->ndim) * ckpt_dtype_size(t->dtype);
+			local.nbytes += (numel / packed + (numel % packed != 0)) *
+					ckpt_dtype_size(t->dtype);
 		}
 	ckpt_sized_give(info, &local, sizeof(local));
 	return 0;

@@ -526,6 +526,8 @@ static const struct ckpt_quant_suffix torchao_suffixes[] = {
 	{ 0 },
 };
 
+static const struct ckpt_quant_suffix no_suffixes[] = { { 0 } };
+
 const struct ckpt_quant_format ckpt_quant_formats[] = {
 	{ "fp8", fp8_suffixes, true, is_float8_or_int8, fill_fp8, NULL },
 	{ "compressed-tensors", ct_suffixes, false, is_byte, ckpt_fill_compressed_tensors, NULL },
@@ -536,5 +538,7 @@ const struct ckpt_quant_format ckpt_quant_formats[] = {
 	{ "awq", awq_suffixes, false, is_none, ckpt_fill_awq, NULL },
 	{ "bitsandbytes", bitsandbytes_suffixes, false, is_none, ckpt_fill_bitsandbytes, NULL },
 	{ "torchao", torchao_suffixes, false, is_none, ckpt_fill_torchao, ckpt_check_torchao },
+	/* tensors that say it themselves: torch_tensors.c */
+	{ "torch", no_suffixes, false, is_none, NULL, NULL },
 };
 const size_t ckpt_quant_format_count = sizeof(ckpt_quant_formats) / sizeof(ckpt_quant_formats[0]);

@@ -8,6 +8,7 @@
 #include "quant/dequant.h"
 
 #include <ckpt/quant.h>
+#include <ckpt/read.h>
 
 /* What a tensor is of a quantized weight. */
 enum ckpt_part_role {
@@ -83,6 +84,9 @@ struct ckpt_quant_group {
 	uint64_t shape[CKPT_MOST_DIMS];
 	uint32_t ndim;
 	struct ckpt_quant_weight weight;
+	/* one tensor says all of it, wherever it stands: no other is a part of it */
+	bool is_tensor;
+	struct ckpt_recipe numbers; /* of such a tensor: float32 */
 };
 
 struct ckpt_quant {
@@ -95,6 +99,8 @@ struct ckpt_quant {
 	uint32_t entry_count, entry_cap;
 	struct ckpt_quant_group **groups; /* malloc, in the order of their first part */
 	uint32_t group_count, group_cap;
+	struct ckpt_array **arrays; /* malloc, owned: what NUMBERS of groups read */
+	uint32_t array_count, array_cap;
 	const char **dropped; /* malloc */
 	struct ckpt_strmap
 		metadata; /* of all files: address of a struct ckpt_quant_pair, for the formats that have it */
@@ -109,6 +115,12 @@ static inline const struct ckpt_tensor *ckpt_quant_tensor(const struct ckpt_quan
 {
 	return g->parts[role].entry ? g->parts[role].entry->t : NULL;
 }
+
+/* A new group, which the list has. NULL: no memory. */
+struct ckpt_quant_group *ckpt_quant_new_group(struct ckpt_quant *q, struct ckpt_error *err);
+
+/* Add the tensors that torch itself quantized. */
+int ckpt_quant_add_tensors(struct ckpt_quant *q, struct ckpt_error *err);
 
 /* Weights of dtype TO. */
 int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_options *options,
