@@ -15,6 +15,7 @@
 #include "edit/entries.h"
 #include "model/casts.h"
 #include "model/plain_values.h"
+#include "model/state_dict.h"
 #include "model/walk.h"
 
 #include <inttypes.h>
@@ -113,13 +114,13 @@ static int find_storage(struct dequantizer *d, const struct ckpt_quant_group *g,
 	*out = (uint32_t)items->storage;
 	if (d->uses[*out] == 1)
 		return 0;
-	kept = !g->is_tensor && add_parts(&parts, g)
+	kept = !g->whole && add_parts(&parts, g)
 		       ? ckpt_arena_copy(d->to->arena, (char *)parts.data, parts.len)
 		       : NULL;
 	slot = kept ? ckpt_strmap_insert(&d->made, kept, parts.len, d->to->storage_count, is_made)
 		    : NULL;
 	ckpt_buf_clear(&parts);
-	if (!slot && !g->is_tensor)
+	if (!slot && !g->whole)
 		return ckpt_fail_nomem(err);
 	if (*is_made) {
 		*out = (uint32_t)*slot;
@@ -154,16 +155,46 @@ static const struct ckpt_value *inside_of_parameter(const struct ckpt_model *mod
 	return v;
 }
 
+/* A Parameter that is of a class of its own says so in an attribute: _rebuild_parameter(tensor, requires_grad, OrderedDict()) */
+static int wrap_in_parameter(struct dequantizer *d, const struct ckpt_tensor *t,
+			     struct ckpt_error *err)
+{
+	struct ckpt_value *inner = ckpt_model_new_value(d->to, CKPT_CALL), *outer;
+	const struct ckpt_value *items[3];
+	struct ckpt_value *v = ckpt_arena_calloc(d->to->arena, 1, sizeof(*v));
+
+	if (!inner || !v)
+		return ckpt_fail_nomem(err);
+	inner->u.call = ckpt_model_now(d->to, t->value)->u.call;
+	items[0] = inner;
+	items[1] = t->requires_grad ? &ckpt_value_true : &ckpt_value_false;
+	items[2] = ckpt_plain_call(d->to, "collections", "OrderedDict", NULL, 0);
+	outer = items[2] ? ckpt_plain_call(d->to, "torch._utils", "_rebuild_parameter", items, 3)
+			 : NULL;
+	if (!outer)
+		return ckpt_fail_nomem(err);
+	*v = *t->value;
+	v->kind = CKPT_CALL;
+	v->u.call = outer->u.call;
+	return ckpt_model_replace(d->to, v, err);
+}
+
 /* torch._utils._rebuild_tensor_v2(storage, 0, shape, stride, requires_grad, OrderedDict()) */
 static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *g, uint32_t storage,
 			  struct ckpt_error *err)
 {
-	struct ckpt_tensor items = *ckpt_quant_tensor(g, CKPT_PART_ITEMS);
-	const struct ckpt_value *inner = inside_of_parameter(d->q->model, items.value);
+	struct ckpt_tensor was = g->whole ? *g->whole : *ckpt_quant_tensor(g, CKPT_PART_ITEMS);
+	const struct ckpt_value *mark =
+		g->whole && was.attributes
+			? ckpt_state_find(d->q->model, was.attributes, "_is_param")
+			: NULL;
+	bool becomes_parameter = mark && mark->kind == CKPT_BOOL && mark->u.integer;
+	int rc;
 
-	items.requires_grad &= inner == items.value;
-	items.value = inner;
-	return ckpt_plain_replace_tensor(d->to, &items, g->shape, g->ndim, storage, err);
+	was.value = inside_of_parameter(d->q->model, was.value);
+	was.requires_grad &= !was.is_parameter && !becomes_parameter;
+	rc = ckpt_plain_replace_tensor(d->to, &was, g->shape, g->ndim, storage, err);
+	return rc == 0 && becomes_parameter ? wrap_in_parameter(d, g->whole, err) : rc;
 }
 
 /* The numbers of a tensor that torch quantized, cast: what that loses is counted. */
@@ -198,7 +229,7 @@ static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct
 	if (rc < 0 || is_made)
 		return rc < 0 ? rc : replace_tensor(d, g, storage, err);
 	g->weight.to = d->q->to;
-	if (g->is_tensor)
+	if (g->has_numbers)
 		rc = cast_numbers(d, g, storage, made, err);
 	else
 		rc = ckpt_quant_recipe(&g->weight, d->to->arena, made, err);

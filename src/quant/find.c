@@ -625,7 +625,7 @@ static int choose_all(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 	if (rc == 0 && !q->group_count)
 		return pass_on(err, &why, found);
 	if (rc == 0 && found < 0)
-		q->format = find_format("torch");
+		q->format = find_format(q->has_wrappers ? "torchao" : "torch");
 	return rc;
 }
 

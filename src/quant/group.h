@@ -84,9 +84,10 @@ struct ckpt_quant_group {
 	uint64_t shape[CKPT_MOST_DIMS];
 	uint32_t ndim;
 	struct ckpt_quant_weight weight;
-	/* one tensor says all of it, wherever it stands: no other is a part of it */
-	bool is_tensor;
-	struct ckpt_recipe numbers; /* of such a tensor: float32 */
+	/* a tensor that says all of it, wherever it stands, and has its parts inside; NULL: they stand beside each other */
+	const struct ckpt_tensor *whole;
+	bool has_numbers; /* they are NUMBERS, float32, not what WEIGHT says */
+	struct ckpt_recipe numbers;
 };
 
 struct ckpt_quant {
@@ -101,6 +102,7 @@ struct ckpt_quant {
 	uint32_t group_count, group_cap;
 	struct ckpt_array **arrays; /* malloc, owned: what NUMBERS of groups read */
 	uint32_t array_count, array_cap;
+	bool has_wrappers;    /* some of the groups are tensors of torchao */
 	const char **dropped; /* malloc */
 	struct ckpt_strmap
 		metadata; /* of all files: address of a struct ckpt_quant_pair, for the formats that have it */
@@ -119,7 +121,7 @@ static inline const struct ckpt_tensor *ckpt_quant_tensor(const struct ckpt_quan
 /* A new group, which the list has. NULL: no memory. */
 struct ckpt_quant_group *ckpt_quant_new_group(struct ckpt_quant *q, struct ckpt_error *err);
 
-/* Add the tensors that torch itself quantized. */
+/* Add the tensors that say on their own how they are quantized. */
 int ckpt_quant_add_tensors(struct ckpt_quant *q, struct ckpt_error *err);
 
 /* Weights of dtype TO. */

@@ -357,6 +357,13 @@ static int fill_class(struct ckpt_quant_group *g, const json_t *says, struct ckp
 			 ckpt_escape(shown, sizeof(shown), type, strlen(type)));
 }
 
+int ckpt_fill_torchao_class(struct ckpt_quant_group *g, const json_t *says, struct ckpt_error *err)
+{
+	int rc = check_parts(g, says, err);
+
+	return rc < 0 ? rc : fill_class(g, says, err);
+}
+
 int ckpt_fill_torchao(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	struct ckpt_strmap *metadata = &g->quant->metadata;
@@ -379,9 +386,7 @@ int ckpt_fill_torchao(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return ckpt_quant_misfit(
 			g, CKPT_PART_ITEMS, err,
 			"the metadata of the file do not say of which class of torchao");
-	rc = check_parts(g, says, err);
-	if (rc == 0)
-		rc = fill_class(g, says, err);
+	rc = ckpt_fill_torchao_class(g, says, err);
 	json_decref(says);
 	return rc;
 }

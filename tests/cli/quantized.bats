@@ -160,3 +160,16 @@ PY
 	done
 	cmp model.safetensors out-model.safetensors
 }
+
+@test "a tensor of Transformer Engine is an error that names its class" {
+	python3 -B - <<'PY'
+import pickle, zipfile
+data = (b"\x80\x02}X\x08\x00\x00\x00a.weightcbuiltins\ngetattr\nctransformer_engine.pytorch.tensor.float8_tensor\nFloat8Tensor\n"
+        b"X\x05\x00\x00\x00_make\x86RK\x01K\x02\x86Rs.")
+with zipfile.ZipFile("te.pt", "w") as archive:
+    archive.writestr("x/data.pkl", data)
+    archive.writestr("x/version", "3\n")
+PY
+	ckpt cast --dequantize bf16 te.pt out.pt
+	[[ $status = 2 && $stderr = *"'a.weight' is made by Float8Tensor of Transformer Engine, which ckpt does not know"* && ! -e out.pt ]]
+}
