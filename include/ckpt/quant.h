@@ -88,7 +88,7 @@ CKPT_API const char *ckpt_quant_dropped(const struct ckpt_quant *quant, uint64_t
  * "fp16", "f32", "fp32") in the place of quantized ones, of the names and shapes that the list says. Their
  * parts and the scales of activations are left out; all other tensors stay as they are. The numbers are, bit for
  * bit, those of the package that made the format, see docs/quantized.md; they are made while the result is
- * saved. What says how the weights lie (shapes, states) is read here, at most 64 KiB of each.
+ * saved. What says how the weights lie (shapes, states, at most 64 KiB of each; g_idx, where desc_act is false) is read here.
  *
  * Returns what ckpt_quant_open() does, but 0 where nothing is quantized; CKPT_E_ARG for another dtype; CKPT_E_CLASH if a name is taken. The report counts
  * tensors_dequantized and scales_dropped.

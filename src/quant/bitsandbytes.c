@@ -7,6 +7,7 @@
  */
 #include "quant/fill.h"
 
+#include "base/text.h"
 #include "tensor/shape.h"
 
 #include <inttypes.h>
@@ -138,6 +139,26 @@ static int fill_nested(struct ckpt_quant_group *g, const json_t *state, uint64_t
 	return rc;
 }
 
+/* The configuration says another kind than the weight is. */
+static int check_kind(const struct ckpt_quant_group *g, const char *kind, struct ckpt_error *err)
+{
+	const json_t *says = g->quant->config.says;
+	const char *type = ckpt_quant_config_text(says, "bnb_4bit_quant_type");
+	bool four = ckpt_quant_config_true(says, "load_in_4bit", false),
+	     eight = ckpt_quant_config_true(says, "load_in_8bit", false);
+	char shown[80];
+
+	if (four != eight && four == !strcmp(kind, "int8"))
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "it is %s, and the configuration says %s", kind,
+					 four ? "load_in_4bit" : "load_in_8bit");
+	if (strcmp(kind, "int8") != 0 && four && type && strcmp(type, kind) != 0)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "it is %s, and the configuration says '%s'", kind,
+					 ckpt_escape(shown, sizeof(shown), type, strlen(type)));
+	return 0;
+}
+
 static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
@@ -152,6 +173,9 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 	uint64_t numel, bytes = ckpt_shape_numel(items->shape, items->ndim), blocks;
 	int rc = read_shape(g, state, err);
 
+	if (rc < 0)
+		return rc;
+	rc = check_kind(g, is_nf4 ? "nf4" : "fp4", err);
 	if (rc < 0)
 		return rc;
 	if (items->dtype != CKPT_DTYPE_UINT8 && !ckpt_fill_is_wide(items->dtype))
@@ -238,8 +262,10 @@ static int fill_int8(struct ckpt_quant_group *g, struct ckpt_error *err)
 				 *state = ckpt_quant_tensor(g, CKPT_PART_STATE);
 	const uint8_t *bytes = NULL;
 	size_t len = 0;
-	int rc = 0;
+	int rc = check_kind(g, "int8", err);
 
+	if (rc < 0)
+		return rc;
 	if (items->dtype != CKPT_DTYPE_INT8 || items->ndim != 2)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					 "wanted int8, two dimensions, as there is an SCB for it");

@@ -492,12 +492,31 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 	return rc < 0 ? rc : fill_g_idx(g, err);
 }
 
+/* Weights that are sparse as well are of other parts, which nothing here puts together. */
+static int check_sparsity(const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const char *format =
+		ckpt_quant_config_text(json_object_get(g->quant->config.says, "sparsity_config"),
+				       "format");
+	char shown[80];
+
+	if (!format || !strcmp(format, "dense"))
+		return 0;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				       "sparsity_config says '%s', which ckpt does not know",
+				       ckpt_escape(shown, sizeof(shown), format, strlen(format))),
+			     g->quant->config.path, NULL, CKPT_NO_OFFSET);
+}
+
 int ckpt_fill_compressed_tensors(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
 	struct settings s;
-	int rc = read_settings(g, &s, err);
+	int rc = check_sparsity(g, err);
 
+	if (rc == 0)
+		rc = read_settings(g, &s, err);
 	if (rc < 0)
 		return rc;
 	if (strcmp(g->parts[CKPT_PART_ITEMS].suffix, ".weight_packed") != 0)

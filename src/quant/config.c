@@ -86,13 +86,26 @@ static void set_gptq_version(struct ckpt_quant_config *c)
 	snprintf(c->method, sizeof(c->method), "gptq, %.60s", form);
 }
 
-static int look_at_root(struct ckpt_quant_config *c)
+/* 1: it says how weights are quantized, 0: it does not. */
+static int look_at_root(struct ckpt_quant_config *c, struct ckpt_error *err)
 {
-	const json_t *q = json_object_get(c->root, "quantization_config");
+	const json_t *q = json_object_get(c->root, "quantization_config"),
+		     *older = json_object_get(c->root, "compression_config");
 	const char *method;
 
+	if (!json_is_object(c->root))
+		return ckpt_fail(err, CKPT_E_FORMAT, "is no JSON object");
+	if ((q && !json_is_object(q) && !json_is_null(q)) ||
+	    (older && !json_is_object(older) && !json_is_null(older)))
+		return ckpt_fail(err, CKPT_E_FORMAT, "%s is no JSON object",
+				 q && !json_is_object(q) && !json_is_null(q)
+					 ? "quantization_config"
+					 : "compression_config");
+	if (json_is_object(q) && json_is_object(older) && !json_equal((json_t *)q, (json_t *)older))
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "quantization_config and compression_config say different things");
 	if (!json_is_object(q))
-		q = json_object_get(c->root, "compression_config");
+		q = older;
 	if (json_is_object(q)) {
 		c->says = q;
 		method = ckpt_quant_config_text(q, "quant_method");
@@ -178,8 +191,8 @@ int ckpt_quant_config_parse(const char *text, size_t len, struct ckpt_quant_conf
 {
 	char shown[120];
 	json_error_t error;
-
 	char *strict;
+	int rc;
 
 	*out = (struct ckpt_quant_config){ 0 };
 	if (!len)
@@ -192,9 +205,10 @@ int ckpt_quant_config_parse(const char *text, size_t len, struct ckpt_quant_conf
 	if (!out->root)
 		return ckpt_fail(err, CKPT_E_FORMAT, "is not JSON: %s",
 				 ckpt_escape(shown, sizeof(shown), error.text, strlen(error.text)));
-	if (!look_at_root(out))
+	rc = look_at_root(out, err);
+	if (rc <= 0)
 		ckpt_quant_config_clear(out);
-	return 0;
+	return rc < 0 ? rc : 0;
 }
 
 /* 1: it is there and says something, 0: not. */
@@ -228,6 +242,8 @@ static int try_file(const char *folder, const char *name, struct ckpt_quant_conf
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = ckpt_source_read(source, 0, text, (size_t)len, err);
+	if (rc == 0 && !len)
+		rc = ckpt_fail(err, CKPT_E_FORMAT, "is not JSON: it is empty");
 	if (rc == 0)
 		rc = ckpt_quant_config_parse(text, (size_t)len, out, err);
 	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
@@ -241,22 +257,34 @@ static int try_file(const char *folder, const char *name, struct ckpt_quant_conf
 	return 1;
 }
 
-/* ModelOpt writes both: some loaders take the one, some the other. */
-static int check_modelopt_file(const char *folder, const struct ckpt_quant_config *c,
-			       struct ckpt_error *err)
+static const char *base_name(const char *path)
 {
-	struct ckpt_quant_config other = { 0 };
-	int rc = try_file(folder, "hf_quant_config.json", &other, err);
-	const json_t *algo = json_object_get(c->says, "quant_algo");
+	const char *slash = strrchr(path, '/');
 
-	if (rc > 0 && algo &&
-	    !json_equal((json_t *)algo, json_object_get(other.says, "quant_algo")))
-		rc = ckpt_error_at(err,
-				   ckpt_fail(err, CKPT_E_FORMAT,
-					     "says another quant_algo than config.json beside it"),
-				   other.path, NULL, CKPT_NO_OFFSET);
-	ckpt_quant_config_clear(&other);
-	return rc;
+	return slash ? slash + 1 : path;
+}
+
+/* What two files of a folder may both say: some loaders take the one, some the other. */
+static int compare_files(const struct ckpt_quant_config *c, const struct ckpt_quant_config *other,
+			 struct ckpt_error *err)
+{
+	static const char *const keys[] = { "quant_algo", "bits", "desc_act", "w_bit",
+					    "q_group_size" };
+	const char *differs = strcmp(c->format, other->format) != 0 ? "format" : NULL;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !differs; i++) {
+		const json_t *one = json_object_get(c->says, keys[i]),
+			     *two = json_object_get(other->says, keys[i]);
+
+		if (one && two && !json_equal((json_t *)one, (json_t *)two))
+			differs = keys[i];
+	}
+	if (!differs)
+		return 0;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_FORMAT, "says another %s than %s beside it",
+				       differs, base_name(c->path)),
+			     other->path, NULL, CKPT_NO_OFFSET);
 }
 
 int ckpt_quant_config_find(const struct ckpt_model *model, struct ckpt_quant_config *out,
@@ -275,18 +303,23 @@ int ckpt_quant_config_find(const struct ckpt_model *model, struct ckpt_quant_con
 	folder = doc->path ? strdup(doc->path) : ckpt_path_parent(path);
 	if (!folder)
 		return ckpt_fail_nomem(err);
-	for (size_t i = 0; rc == 0 && i < sizeof(names) / sizeof(names[0]); i++)
-		rc = try_file(folder, names[i], out, err);
-	if (rc > 0 && !strcmp(out->format, "modelopt"))
-		rc = check_modelopt_file(folder, out, err);
+	for (size_t i = 0; rc >= 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+		struct ckpt_quant_config other = { 0 };
+
+		rc = try_file(folder, names[i], out->says ? &other : out, err);
+		if (rc > 0 && other.says)
+			rc = compare_files(out, &other, err);
+		ckpt_quant_config_clear(&other);
+	}
+	if (rc < 0)
+		ckpt_quant_config_clear(out);
 	free(folder);
 	return rc < 0 ? rc : 0;
 }
 
 /* ---- compressed-tensors: groups of modules ---- */
 
-/* Does TARGET, a name, a class, or re: and a pattern for the beginning of a name, mean MODULE? */
-static int target_matches(const char *target, const char *module, struct ckpt_error *err)
+int ckpt_quant_target_matches(const char *target, const char *module, struct ckpt_error *err)
 {
 	pcre2_match_data *data;
 	pcre2_match_context *limits;
@@ -331,7 +364,7 @@ static int group_means(const json_t *group, const char *module, struct ckpt_erro
 	json_array_foreach(targets, i, target)
 	{
 		const char *text = json_string_value(target);
-		int rc = text ? target_matches(text, module, err) : 0;
+		int rc = text ? ckpt_quant_target_matches(text, module, err) : 0;
 
 		if (rc < 0)
 			return rc;

@@ -30,6 +30,12 @@ const char *ckpt_quant_config_text(const json_t *object, const char *key);
 bool ckpt_quant_config_true(const json_t *object, const char *key, bool otherwise);
 
 /*
+ * Of compressed-tensors: 1 if TARGET, a name, or re: and a pattern for the beginning of one, means MODULE. CKPT_E_FORMAT,
+ * CKPT_E_LIMIT.
+ */
+int ckpt_quant_target_matches(const char *target, const char *module, struct ckpt_error *err);
+
+/*
  * Of compressed-tensors: what is said of the weights of MODULE, an object with num_bits, type, strategy
  * ..., and *FORMAT, that of its group or of all. CKPT_E_UNSUPPORTED if groups contradict each other.
  * *OUT NULL: nothing is said of it.

@@ -8,7 +8,7 @@
  *
  * Without a configuration names, dtypes and shapes decide, if they fit one format only.
  */
-#include "quant/group.h"
+#include "quant/fill.h"
 
 #include "base/flags.h"
 #include "base/grow.h"
@@ -619,6 +619,11 @@ static int choose_all(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 
 	if (found < 0 && found != CKPT_E_NOTFOUND)
 		return pass_on(err, &why, found);
+	if (found == 0 && !as) {
+		rc = ckpt_quant_check_modules(q, err);
+		if (rc < 0)
+			return rc;
+	}
 	if (found < 0)
 		q->group_count = q->dropped_count = q->stale_count = 0;
 	rc = ckpt_quant_add_tensors(q, err);

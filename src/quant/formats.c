@@ -189,10 +189,15 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	bool is_fp4 =
 		     items->dtype == CKPT_DTYPE_INT8 || items->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2,
 	     is_e8m0 = scales->dtype == CKPT_DTYPE_FLOAT8_E8M0FNU;
+	const char *fmt = ckpt_quant_config_text(g->quant->config.says, "fmt");
 	int64_t rows = 128, cols = 128;
+	char shown[80];
 	int rc;
 
 	g->result = *g->parts[CKPT_PART_ITEMS].suffix ? ".weight" : "";
+	if (!is_fp4 && fmt && !strstr(fmt, "e4m3"))
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says '%s'",
+					 ckpt_escape(shown, sizeof(shown), fmt, strlen(fmt)));
 	if (!is_fp4 && items->dtype != CKPT_DTYPE_FLOAT8_E4M3FN)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					 "wanted float8_e4m3fn, as there are scales for it");
@@ -340,6 +345,21 @@ static int check_algo(const struct ckpt_quant_group *g, enum modelopt_kind kind,
 				      : "no algorithm");
 }
 
+/* NVFP4 has a scale for 16 numbers, MX for 32; 0 or null is what other algorithms have. */
+static int check_group_size(const struct ckpt_quant_group *g, enum modelopt_kind kind,
+			    struct ckpt_error *err)
+{
+	int64_t size = ckpt_quant_config_int(g->quant->config.says, "group_size", 0),
+		want = kind == MO_NVFP4 ? 16 : kind == MO_MXFP8 || kind == MO_MXFP4 ? 32 : 0;
+
+	if (!want || !size || size == want)
+		return 0;
+	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+				 "the configuration says groups of %" PRId64
+				 ", and the scales are for %" PRId64,
+				 size, want);
+}
+
 static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS),
@@ -364,6 +384,8 @@ static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 		kind = MO_FP8_ROWS;
 	if (rc == 0)
 		rc = check_algo(g, kind, err);
+	if (rc == 0)
+		rc = check_group_size(g, kind, err);
 	if (rc < 0)
 		return rc;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_ORDER = 4 << 20 }; /* bytes of a g_idx */
+
 static int check_words(const struct ckpt_quant_group *g, enum ckpt_part_role role,
 		       struct ckpt_error *err)
 {
@@ -125,6 +127,34 @@ static const char *find_bits(const struct ckpt_quant_group *g, uint32_t *bits)
 		       : "of a number of bits that GPTQ does not have (2, 3, 4, 8)";
 }
 
+/*
+ * Without desc_act the groups are those of inputs that follow each other, and some kernels do not look at g_idx: what says
+ * another order has two readings.
+ */
+static int check_order(struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const json_t *says = g->quant->config.says;
+	const uint8_t *bytes;
+	int32_t group;
+	size_t len;
+	int rc;
+
+	if (ckpt_quant_config_true(says, "desc_act", true) ||
+	    !json_is_boolean(json_object_get(says, "desc_act")))
+		return 0;
+	rc = ckpt_quant_read(g, CKPT_PART_GROUPS, MOST_ORDER, &bytes, &len, err);
+	for (uint64_t i = 0; rc == 0 && i < len / sizeof(group); i++) {
+		memcpy(&group, bytes + i * sizeof(group), sizeof(group));
+		if (group < 0 || (uint64_t)group != i / g->weight.block_rows)
+			return ckpt_quant_misfit(
+				g, CKPT_PART_GROUPS, err,
+				"input %" PRIu64 " is of group %" PRId32
+				", and the configuration says that desc_act is false: it would be of group %" PRIu64,
+				i, group, i / g->weight.block_rows);
+	}
+	return rc;
+}
+
 int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros,
@@ -177,7 +207,8 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (groups->dtype != CKPT_DTYPE_INT32 || groups->ndim != 1 || groups->shape[0] != inputs)
 		return ckpt_quant_misfit(g, CKPT_PART_GROUPS, err, "wanted int32 [%" PRIu64 "]",
 					 inputs);
-	return ckpt_quant_bytes(g, CKPT_PART_GROUPS, &w->group_of_row, err);
+	rc = check_order(g, err);
+	return rc < 0 ? rc : ckpt_quant_bytes(g, CKPT_PART_GROUPS, &w->group_of_row, err);
 }
 
 int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)

@@ -317,7 +317,8 @@ INLINE void look_up_groups(const struct ckpt_quant_math *m, struct way w, enum f
 		one.codes += form == BYTES ? one.count : one.count / 2;
 		out += one.count * (w.to == CKPT_DTYPE_FLOAT32 ? 4 : 2);
 		one.scales++;
-		one.zeros += w.has_zeros;
+		if (w.has_zeros)
+			one.zeros++;
 	}
 }
 

@@ -371,7 +371,8 @@ static int make_part(struct ckpt_quant_reader *r, const struct ckpt_quant_stretc
 		in.count = in.group = head;
 		run_kernel(r, s, at, in, out);
 		in.scales++;
-		in.zeros += in.zeros != NULL;
+		if (in.zeros)
+			in.zeros++;
 	}
 	in.count = count - head;
 	in.group = block < in.count ? (size_t)block : in.count;

@@ -173,3 +173,73 @@ PY
 	ckpt cast --dequantize bf16 te.pt out.pt
 	[[ $status = 2 && $stderr = *"'a.weight' is made by Float8Tensor of Transformer Engine, which ckpt does not know"* && ! -e out.pt ]]
 }
+
+@test "what the configuration excludes is not quantized, and what it names is" {
+	make a.weight a.weight_scale_inv
+	config '{"quant_method": "fp8", "modules_to_not_convert": ["b", "aa", "lm_head"]}'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	for list in modules_to_not_convert ignored_layers; do
+		config "{\"quant_method\": \"fp8\", \"$list\": [\"a\"]}"
+		ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+		[[ $status = 2 && $stderr = *"'a.weight' is quantized, and the configuration excludes 'a' ($list)"* ]]
+	done
+	ckpt cast -f --dequantize bf16 --as fp8 model.safetensors out.safetensors; want 0
+	config '{"quant_method": "fp8", "fmt": "e5m2"}'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'a.weight' is float8_e4m3fn [2, 4]: the configuration says 'e5m2'"* ]]
+	config '{"quant_method": "fp8", "fmt": "e4m3"}'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+}
+
+# compressed-tensors: FP8 weights l.0.up and l.1.up, or the latter whole; and config.json of $1
+make_two() {
+	python3 -B - "$@" <<'PY'
+import json, struct, sys
+tensors = {"l.0.up.weight": ("F8_E4M3", [2, 2], b"\x38\x40\x38\x40"), "l.0.up.weight_scale": ("F32", [1], struct.pack("<f", 2)),
+           "l.1.up.weight": ("BF16", [2, 2], bytes(8)), "embed.weight": ("BF16", [2, 2], bytes(8))}
+header, body = {}, b""
+for name, (dtype, shape, data) in tensors.items():
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+    body += data
+text = json.dumps(header).encode()
+open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+config = {"quant_method": "compressed-tensors", "format": "float-quantized", "ignore": json.loads(sys.argv[2]), "config_groups": {"g": {
+    "targets": json.loads(sys.argv[1]), "weights": {"num_bits": 8, "type": "float", "strategy": "tensor", "symmetric": True}}}}
+config.update(json.loads(sys.argv[3]) if len(sys.argv) > 3 else {})
+json.dump({"quantization_config": config}, open("config.json", "w"))
+PY
+}
+
+@test "of compressed-tensors, targets and ignore are held against the tensors" {
+	make_two '["Linear"]' '["embed"]'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	make_two '["re:.*up$"]' '["l.1.up"]'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	make_two '["re:.*up$"]' '[]'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'l.1.up.weight' is not quantized, and the configuration says so of 're:.*up\$'"* ]]
+	make_two '["Linear"]' '["re:l[.]0"]'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'l.0.up.weight' is quantized, and the configuration excludes 're:l[.]0' (ignore)"* ]]
+	make_two '["Linear"]' '[]' '{"sparsity_config": {"format": "sparse-24-bitmask"}}'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"config.json: sparsity_config says 'sparse-24-bitmask', which ckpt does not know"* ]]
+	make_two '["Linear"]' '[]' '{"sparsity_config": {"format": "dense"}}'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+}
+
+@test "a config.json that is empty, no object, or says two things is an error" {
+	make a.weight a.weight_scale_inv
+	for text in '' '[]' '3' '{"quantization_config": []}' '{"quantization_config": {"quant_method": "fp8"}, "compression_config": {"quant_method": "gptq"}}'; do
+		printf '%s' "$text" > config.json
+		ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+		[[ $status = 2 && $stderr = *"config.json: "* ]]
+	done
+	[[ $stderr = *"quantization_config and compression_config say different things"* ]]
+	echo '{"quantization_config": null}' > config.json
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	config '{"quant_method": "fp8"}'
+	echo '{"quantization": {"quant_algo": "FP8"}}' > hf_quant_config.json
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"hf_quant_config.json: says another format than config.json beside it"* ]]
+}

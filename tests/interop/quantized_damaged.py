@@ -544,6 +544,11 @@ def with_bytes(file, name, data, text, shape=None):
     return text, other
 
 
+# Lists of modules that are not quantized, by what the configuration calls the package.
+EXCLUDING = {"fp8": ("modules_to_not_convert", "ignored_layers"), "compressed-tensors": ("ignore",), "modelopt": ("ignore",),
+             "awq": ("modules_to_not_convert",), "bitsandbytes": ("llm_int8_skip_modules",), "torchao": ("modules_to_not_convert",)}
+
+
 def special(scheme, file):
     """What only one scheme can have."""
     if X + ".weight_g_idx" in file.tensors or scheme == "gptq_act":
@@ -582,6 +587,19 @@ def special(scheme, file):
                 other = changed(file)
                 other.files["hf_quant_config.json"]["quantization"]["quant_algo"] = value
                 yield "hf_quant_config.json says %r" % value, other
+    says = file.config.get("quantization_config", {})
+    for key in EXCLUDING.get(says.get("quant_method"), ()):
+        if not any(name.startswith(X + ".") for name in file.tensors):
+            continue
+        other = changed(file)
+        other.config["quantization_config"][key] = ["strange", X]
+        yield "%s has the module" % key, other
+    settings = {"gptq_act": ({"desc_act": False},), "bnb_int8": ({"load_in_8bit": False, "load_in_4bit": True},),
+                "modelopt_nvfp4": ({"group_size": 32},), "modelopt_mxfp4": ({"group_size": 16},), "fp8_blocks": ({"fmt": "e5m2"},)}
+    for more in settings.get(scheme, ({"bnb_4bit_quant_type": "fp4"}, {"load_in_8bit": True, "load_in_4bit": False}) if scheme.startswith("bnb") else ()):
+        other = changed(file)
+        other.config["quantization_config"].update(more)
+        yield "the configuration says %r" % more, other
     if scheme == "bnb_int8":
         for value in (1, 2, 3, 255):
             yield with_bytes(file, X + ".weight_format", bytes([value]), "weight_format is %d" % value)
