@@ -177,7 +177,7 @@ static int run_cast(int argc, char **argv)
 		return wrong_usage(
 			&cmd_cast,
 			"cast: --as says how weights are quantized, which only --dequantize asks");
-	if (dequantize && (only.count || except.count || all || to_integer || check_overflow))
+	if (dequantize && (only.count || except.count || all || to_integer))
 		return wrong_usage(
 			&cmd_cast,
 			"cast: --dequantize takes all quantized weights, and nothing else");

@@ -61,7 +61,7 @@ void free_steps(struct edit_step *steps)
 
 int check_chain(const struct command *cmd, const struct step_list *chain)
 {
-	bool casts = false, casts_all = false;
+	bool casts = false, casts_all = false, dequantizes = false;
 
 	for (size_t i = 0; i < chain->count; i++)
 		if (!strncmp(chain->items[i].name, "set", 3) && !set_value_of(chain->items[i].value))
@@ -71,7 +71,9 @@ int check_chain(const struct command *cmd, const struct step_list *chain)
 			casts = true;
 		else if (!strcmp(chain->items[i].name, "cast-all"))
 			casts_all = true;
-	if (check_overflow && !casts && !casts_all)
+		else if (!strcmp(chain->items[i].name, "dequantize"))
+			dequantizes = true;
+	if (check_overflow && !casts && !casts_all && !dequantizes)
 		return wrong_usage(
 			cmd, "%s: --check-overflow looks at what --cast makes, and there is none",
 			cmd->name);

@@ -36,17 +36,23 @@ def _format_of(target: Any) -> str:
 
 
 def convert(source: Any, target: Any, to: Optional[str] = None, at: Optional[str] = None, state_dict: bool = False,
-            overwrite: bool = False, progress: Any = None, **options: Any) -> Dict[str, Any]:
+            overwrite: bool = False, progress: Any = None, dequantize: Optional[str] = None, as_: Optional[str] = None, config: Any = None,
+            **options: Any) -> Dict[str, Any]:
     """Write SOURCE, a path or an open checkpoint, to TARGET in another format. Returns facts about the new file.
 
     TO          "torch", "torch-legacy", "safetensors", "npz", "npy"; None: what TARGET is named like
     AT          safetensors: which state dict; else, and with STATE_DICT: of which module
     STATE_DICT  take what the state_dict() of a module that was saved whole, or of a program, holds
+    DEQUANTIZE  "bf16", "f16", "f32": quantized weights become plain ones of that dtype; AS_ and CONFIG are those of Checkpoint.dequantize()
     OPTIONS     profile, shared, drop_others, shard_size, byteorder, alignment, crc ...: see Checkpoint.save()
     """
+    if dequantize is None and (as_ is not None or config is not None):
+        raise ValueError("as_ and config say how weights are quantized, which only dequantize= asks")
     opened = None if isinstance(source, Checkpoint) else Checkpoint(source)
     f: Checkpoint = source if opened is None else opened
     try:
+        if dequantize is not None:
+            f = f.dequantize(dequantize, as_, config)
         form = to or ("safetensors" if options.get("shard_size") else _format_of(target))
         weights = form == "safetensors" or bool(options.get("shard_size"))
         first = state_dict or f.info["is_program"] or (at is not None and not weights)

@@ -197,22 +197,44 @@ static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *
 	return rc == 0 && becomes_parameter ? wrap_in_parameter(d, g->whole, err) : rc;
 }
 
-/* The numbers of a tensor that torch quantized, cast: what that loses is counted. */
-static int cast_numbers(struct dequantizer *d, const struct ckpt_quant_group *g, uint32_t storage,
-			struct ckpt_recipe *out, struct ckpt_error *err)
+/* *NUMBERS, of float32, cast: what that loses is counted. */
+static int cast_numbers(struct dequantizer *d, uint32_t storage, struct ckpt_recipe *numbers,
+			struct ckpt_error *err)
 {
 	struct ckpt_storage_cast *cast;
 
-	*out = g->numbers;
-	if (d->q->to == CKPT_DTYPE_FLOAT32 || !out->len)
+	if (d->q->to == CKPT_DTYPE_FLOAT32 || !numbers->len)
 		return 0;
 	cast = ckpt_model_add_cast(d->to, storage);
 	if (!cast)
 		return ckpt_arena_fail(d->to->arena, err);
-	cast->cast = ckpt_cast_of(&g->numbers, CKPT_DTYPE_FLOAT32, d->q->to);
+	cast->cast = ckpt_cast_of(numbers, CKPT_DTYPE_FLOAT32, d->q->to);
 	cast->cast.tally = &cast->tally;
-	*out = ckpt_map_recipe(&cast->cast.map);
+	*numbers = ckpt_map_recipe(&cast->cast.map);
 	return 0;
+}
+
+/*
+ * Many numbers do not fit into float16: they are made in float32 first. That gives the same bits, as every product is
+ * one of float32 until it is rounded; but for a factor behind a product of float16, which no format has.
+ */
+static int make_numbers(struct dequantizer *d, struct ckpt_quant_group *g, uint32_t storage,
+			struct ckpt_recipe *made, struct ckpt_error *err)
+{
+	struct ckpt_quant_weight w = g->weight;
+	bool is_half = d->q->to == CKPT_DTYPE_FLOAT16 &&
+		       (w.product != CKPT_DTYPE_FLOAT16 || w.factor == 0);
+	int rc;
+
+	if (g->has_numbers) {
+		*made = g->numbers;
+		return cast_numbers(d, storage, made, err);
+	}
+	w.to = is_half ? CKPT_DTYPE_FLOAT32 : d->q->to;
+	if (is_half && w.product == CKPT_DTYPE_FLOAT16)
+		w.product = CKPT_DTYPE_FLOAT32;
+	rc = ckpt_quant_recipe(&w, d->to->arena, made, err);
+	return rc == 0 && is_half ? cast_numbers(d, storage, made, err) : rc;
 }
 
 static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct ckpt_error *err)
@@ -228,11 +250,7 @@ static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct
 	rc = find_storage(d, g, &storage, &is_made, err);
 	if (rc < 0 || is_made)
 		return rc < 0 ? rc : replace_tensor(d, g, storage, err);
-	g->weight.to = d->q->to;
-	if (g->has_numbers)
-		rc = cast_numbers(d, g, storage, made, err);
-	else
-		rc = ckpt_quant_recipe(&g->weight, d->to->arena, made, err);
+	rc = make_numbers(d, g, storage, made, err);
 	if (rc < 0)
 		return ckpt_error_prefix(err, rc, "'%.200s'", g->name);
 	s = &d->to->storages[storage];

@@ -243,3 +243,25 @@ PY
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 2 && $stderr = *"hf_quant_config.json: says another format than config.json beside it"* ]]
 }
+
+@test "numbers that float16 cannot hold are counted, and --check-overflow refuses them" {
+	python3 -B - <<'PY'
+import json, struct
+tensors = {"a.weight": ("F8_E4M3", [2, 2], b"\x7e\xfe\x38\x00"), "a.weight_scale_inv": ("F32", [1, 1], struct.pack("<f", 1000))}
+header, body = {}, b""
+for name, (dtype, shape, data) in tensors.items():
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+    body += data
+text = json.dumps(header).encode()
+open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+PY
+	ckpt cast --dequantize f16 --as fp8 model.safetensors out.safetensors
+	[[ $status = 0 && $stderr = *"note: 2 numbers were too large for float16 and became infinite, first 448000.0 at 'a.weight'[0, 0]"* ]]
+	ckpt cast --dequantize f16 --as fp8 --check-overflow model.safetensors other.safetensors
+	[[ $status = 1 && $stderr = *"2 numbers are too large for float16"* && ! -e other.safetensors ]]
+	ckpt cast -n --dequantize f16 --as fp8 --check-overflow model.safetensors other.safetensors
+	[[ $status = 1 && $stderr = *"2 numbers are too large for float16"* ]]
+	ckpt edit --dequantize f16 --as fp8 --check-overflow model.safetensors other.safetensors
+	[[ $status = 1 && ! -e other.safetensors ]]
+	ckpt cast --dequantize bf16 --as fp8 --check-overflow model.safetensors out2.safetensors; want 0
+}

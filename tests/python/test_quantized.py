@@ -279,3 +279,24 @@ def test_threads_may_ask_one_checkpoint(fp8):
     with ckpt.open(fp8) as f, concurrent.futures.ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: floats(f["net.up.weight"].dequantize("f32")), range(64)))
     assert set(results) == {tuple(FP8_NUMBERS)}
+
+
+def test_convert_takes_dequantize(fp8, int4, tmp_path):
+    for source, to in ((fp8, "pt"), (fp8, "safetensors"), (int4, "safetensors")):
+        out = str(tmp_path / ("converted." + to))
+        report = ckpt.convert(source, out, dequantize="bf16", overwrite=True, no_sync=True)
+        assert report["nbytes"] == os.path.getsize(out)
+        with ckpt.open(out) as f:
+            assert f.quantized() is None and {one.dtype for name, one in f.items() if name != "net.norm.weight"} == {"bfloat16"}
+        if COMMAND:
+            by = tmp_path / "by" / ("converted." + to)
+            by.parent.mkdir(exist_ok=True)
+            subprocess.run([COMMAND, "convert", "-q", "-f", "--dequantize", "bf16", source, by], check=True)
+            with open(out, "rb") as one, open(by, "rb") as other:
+                assert one.read() == other.read()
+    out = str(tmp_path / "converted.safetensors")
+    ckpt.convert(io.BytesIO(open(fp8, "rb").read()), out, dequantize="f32", as_="fp8", config=FP8, overwrite=True, no_sync=True)
+    with ckpt.open(out) as f:
+        assert floats(f["net.up.weight"]) == tuple(FP8_NUMBERS)
+    with pytest.raises(ValueError):
+        ckpt.convert(fp8, out, as_="fp8", overwrite=True)
