@@ -13,6 +13,7 @@
 #include "many_files.h"
 #include "name_groups.h"
 #include "parameters.h"
+#include "quantized_marks.h"
 #include "records.h"
 #include "terminal.h"
 
@@ -92,6 +93,7 @@ struct listing {
 	uint64_t numel, nbytes; /* nbytes: of storages, each counted once */
 	size_t storages;
 	struct name_groups groups; /* with --depth */
+	struct quantized_marks quantized;
 	FILE *out;
 	uint64_t values; /* arrays and scalars of numpy */
 	int code;	 /* of a pattern that could not be compared */
@@ -298,6 +300,24 @@ static const char *size_text(uint64_t nbytes, char *buf)
 	return exact_bytes ? grouped(nbytes, buf) : human_size(nbytes, buf);
 }
 
+/* What the plain weight would be, as far as the row does not say it. */
+static void print_quantized(const struct ckpt_tensor_info *t, const struct ckpt_quant_weight_info *w)
+{
+	char text[1024];
+
+	if (!w)
+		return;
+	printf("  is");
+	if (strcmp(t->name, w->name) != 0)
+		printf(" '%s'", ckpt_escape(text, sizeof(text), w->name, strlen(w->name)));
+	if (t->ndim != w->ndim || memcmp(t->shape, w->shape, w->ndim * sizeof(*w->shape)) != 0) {
+		struct ckpt_tensor_info plain = { .shape = w->shape, .ndim = w->ndim };
+
+		printf(" %s,", shape_text(&plain, text, sizeof(text)));
+	}
+	printf(" %s", w->scheme);
+}
+
 static void print_row(const struct listing *l, size_t i, const struct ls_widths *w)
 {
 	const struct ckpt_tensor_info row = tensor_at(l, i), *t = &row;
@@ -317,6 +337,7 @@ static void print_row(const struct listing *l, size_t i, const struct ls_widths 
 	if (t->class_name && (long_form || strcmp(t->class_name, "Parameter")))
 		printf("  %s",
 		       ckpt_escape(text, sizeof(text), t->class_name, strlen(t->class_name)));
+	print_quantized(t, quantized_at(&l->quantized, t->name));
 	if (t->flags & (CKPT_TENSOR_CONJ | CKPT_TENSOR_NEG))
 		printf("%s%s", t->flags & CKPT_TENSOR_CONJ ? "  conj" : "",
 		       t->flags & CKPT_TENSOR_NEG ? "  neg" : "");
@@ -482,6 +503,7 @@ static json_t *row_json(const struct listing *l, size_t i)
 {
 	const struct ckpt_tensor_info row = tensor_at(l, i), *t = &row;
 	const char *shared = shares_with(l, i, t->storage);
+	const struct ckpt_quant_weight_info *quantized = quantized_at(&l->quantized, t->name);
 	json_t *o = json_object();
 
 	json_set_name(o, "name", t->name);
@@ -503,6 +525,14 @@ static json_t *row_json(const struct listing *l, size_t i)
 		json_object_set_new(o, "neg", json_true());
 	if (shared)
 		json_set_name(o, "shares_storage_with", shared);
+	if (quantized) {
+		json_t *is = json_object();
+
+		json_set_name(is, "name", quantized->name);
+		json_object_set_new(is, "shape", json_dims(quantized->shape, quantized->ndim));
+		json_set_name(is, "scheme", quantized->scheme);
+		json_object_set_new(o, "quantized", is);
+	}
 	return o;
 }
 
@@ -559,6 +589,7 @@ static void clear_listing(struct listing *l)
 	ckpt_parts_free(l->parts);
 	free(l->first_user);
 	name_groups_clear(&l->groups);
+	clear_quantized(&l->quantized);
 	ckpt_close(l->model);
 }
 
@@ -610,6 +641,8 @@ static int list_file(const char *path, void *ctx)
 		complain("%s: " NO_PARAMETER, path);
 		code = EXIT_NO;
 	} else if (code == EXIT_FINE) {
+		if (!depth_parts)
+			find_quantized(&l.quantized, l.model);
 		code = json ? print_json(&l) : print_table(&l);
 	}
 	clear_listing(&l);

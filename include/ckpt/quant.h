@@ -49,7 +49,7 @@ struct ckpt_quant_weight_info {
 	uint32_t ndim, parts;	/* PARTS: tensors of the checkpoint that it consists of */
 	uint64_t numel, nbytes; /* NBYTES: of all its parts */
 	const char
-		*items; /* the part with the numbers: "model.layers.0.mlp.up_proj.weight_packed" */
+		*items; /* the part with the numbers: "model.layers.0.mlp.up_proj.weight_packed"; of one tensor: that */
 };
 #define CKPT_QUANT_WEIGHT_INFO_INIT \
 	{ \

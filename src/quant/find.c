@@ -758,7 +758,7 @@ int ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_wei
 		.shape = g->shape,
 		.ndim = g->ndim,
 		.numel = ckpt_shape_count(g->shape, g->ndim),
-		.items = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->name
+		.items = g->whole ? g->whole->name : ckpt_quant_tensor(g, CKPT_PART_ITEMS)->name
 	};
 
 	for (int r = 0; r < CKPT_PART_ROLES; r++)

@@ -265,3 +265,16 @@ PY
 	[[ $status = 1 && ! -e other.safetensors ]]
 	ckpt cast --dequantize bf16 --as fp8 --check-overflow model.safetensors out2.safetensors; want 0
 }
+
+@test "ls marks the numbers of a quantized weight, with the shape and name of the plain one" {
+	make a.bias a.weight a.weight_scale_inv
+	config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+	ckpt ls model.safetensors; want 0
+	[[ $output = *"a.weight"*"8  is FP8 (e4m3), blocks of 128 x 128"* ]]
+	[ "$(grep -c ' is ' <<< "$output")" = 1 ]
+	ckpt ls --json model.safetensors; want 0
+	[ "$(jq -c '[.tensors[].quantized]' <<< "$output")" = '[null,{"name":"a.weight","shape":[2,4],"scheme":"FP8 (e4m3), blocks of 128 x 128"},null]' ]
+	config '{"quant_method": "gptq"}'
+	ckpt ls model.safetensors; want 0
+	[[ $output != *" is "* ]]
+}

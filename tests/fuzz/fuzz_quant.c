@@ -89,6 +89,7 @@ static void check_model(const struct ckpt_model *model, const struct ckpt_quant_
 	fuzz_check_error(found, &err);
 	if (found == 0)
 		check_list(quant);
+	err = (struct ckpt_error)CKPT_ERROR_INIT;
 	rc = ckpt_dequantize(model, dtypes[to], options, &plain, &report, &err);
 	fuzz_check_error(rc, &err);
 	REQUIRE(found == 0 || rc < 0 || (found == CKPT_E_NOTFOUND && !report.tensors_dequantized));
