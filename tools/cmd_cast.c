@@ -7,7 +7,12 @@
 #include "with_config.h"
 #include "words.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct edit_settings s;
 static struct str_list only, except;
@@ -66,7 +71,8 @@ const struct command cmd_cast = {
 		"compressed-tensors, ModelOpt and gpt-oss, GPTQ, AWQ, bitsandbytes. config.json beside\n"
 		"IN says which; names, dtypes and shapes have to prove it. Scales are used up, a\n"
 		"weight gets its plain name and shape, and all other tensors stay as they are. The\n"
-		"numbers are, bit for bit, those of the package that made the format.\n",
+		"numbers are, bit for bit, those of the package that made the format. Tensors that\n"
+		"torch or torchao quantized, in a torch.save file, need no config.json.\n",
 	.examples = "  ckpt cast bf16 in.pt out.pt\n"
 		    "  ckpt cast bf16 --except '*.norm.*' trainer.pt small.pt\n"
 		    "  ckpt cast bf16 --all trainer.pt small.pt\n"
@@ -146,8 +152,25 @@ const struct edit_kind kind_cast_all = {
 	.hint_failed = hint_integer,
 };
 
+/* The name of a new FOLDER lasts as its file does. */
+static void sync_parent(const char *folder)
+{
+	char parent[PATH_MAX + 4];
+	int fd;
+
+	snprintf(parent, sizeof(parent), "%s/..", folder);
+	fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0) {
+		fsync(fd);
+		close(fd);
+	}
+}
+
 static int run_with_config(const struct edit_step *step, char **paths, int count)
 {
+	char single[PATH_MAX], folder[PATH_MAX];
+	const char *out = count > 1 ? paths[1] : NULL;
+	bool is_made = false;
 	int code = EXIT_FINE;
 
 	if (with_config && (!dequantize || s.in_place || count < 2 || !strcmp(paths[0], "-") ||
@@ -155,12 +178,28 @@ static int run_with_config(const struct edit_step *step, char **paths, int count
 		return wrong_usage(
 			&cmd_cast,
 			"cast: --with-config is for --dequantize IN OUT, of a folder or file each");
+	if (dequantize && !s.in_place && out && strlen(out) < PATH_MAX) {
+		strcpy(folder, out);
+		if (find_single_file(paths[0], &out, single))
+			paths[1] = single;
+		else
+			folder[0] = '\0';
+	}
 	if (with_config)
-		code = check_config(paths[0], paths[1], s.force);
+		code = check_config(paths[0], out, s.force);
+	if (code == EXIT_FINE && count > 1 && paths[1] == single)
+		is_made = mkdir(folder, 0777) == 0; /* the message is that of the output */
 	if (code == EXIT_FINE)
 		code = run_edit(&cmd_cast, &s, step, 1, paths, count);
+	if (is_made && (code != EXIT_FINE || s.dry_run))
+		rmdir(folder);
+	else if (is_made && !s.no_sync)
+		sync_parent(folder);
 	if (code == EXIT_FINE && with_config && !s.dry_run)
 		code = copy_config(paths[0], paths[1]);
+	for (int i = s.in_place ? 0 : 1;
+	     dequantize && code == EXIT_FINE && !quiet && !s.dry_run && i < count; i++)
+		note_config(paths[i]);
 	return code;
 }
 

@@ -9,6 +9,7 @@
 #include "json.h"
 #include "command.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -279,4 +280,54 @@ int copy_config(const char *in, const char *out)
 		free(text);
 	}
 	return code;
+}
+
+/* ---- what is beside OUT ---- */
+
+void note_config(const char *out)
+{
+	static const char *const keys[] = { "quantization_config", "compression_config" };
+	char folder[PATH_MAX], path[PATH_MAX + 40], *text;
+	json_t *root;
+	size_t len;
+
+	folder_of(out, is_folder(out), folder);
+	path_of(folder, 0, path);
+	if (!is_file(path) || read_whole(path, &text, &len) != EXIT_FINE)
+		return;
+	root = json_loadb(text, len, 0, NULL);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (json_is_object(json_object_get(root, keys[i]))) {
+			fflush(stdout);
+			complain("note: %s still has the %s of the quantized weights, which loaders go by", path, keys[i]);
+			break;
+		}
+	json_decref(root);
+	free(text);
+}
+
+bool find_single_file(const char *in, const char **out, char *buf)
+{
+	char name[NAME_MAX + 1] = "";
+	size_t len = strlen(*out), count = 0;
+	struct dirent *e;
+	DIR *dir;
+
+	if (!len || (*out)[len - 1] != '/' || !is_folder(in))
+		return false;
+	dir = opendir(in);
+	while (dir && (e = readdir(dir))) {
+		if (ends_with(e->d_name, ".index.json"))
+			count = 2; /* a set */
+		if (!ends_with(e->d_name, ".safetensors"))
+			continue;
+		count++;
+		snprintf(name, sizeof(name), "%s", e->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	if (count != 1 || snprintf(buf, PATH_MAX, "%s%s", *out, name) >= PATH_MAX)
+		return false;
+	*out = buf;
+	return true;
 }

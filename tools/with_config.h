@@ -13,4 +13,13 @@ int check_config(const char *in, const char *out, bool force);
  */
 int copy_config(const char *in, const char *out);
 
+/* Note that config.json beside OUT still says how weights were quantized, if it does. */
+void note_config(const char *out);
+
+/*
+ * IN is a folder of one file of weights, and OUT is named like a folder: let *OUT be the file of that name in it, in BUF of
+ * PATH_MAX bytes. True: so it is.
+ */
+bool find_single_file(const char *in, const char **out, char *buf);
+
 #endif

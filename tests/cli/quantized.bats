@@ -27,7 +27,7 @@ config() { echo "{\"quantization_config\": $1}" > config.json; }
 @test "a weight becomes plain, its scale is used up, the rest stays" {
 	make a.bias a.weight a.weight_scale_inv a.input_scale norm.scale
 	config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
-	ckpt cast --dequantize f32 model.safetensors out.safetensors; want 0
+	ckpt cast --dequantize f32 model.safetensors out.safetensors; [ "$status" = 0 ]
 	[[ $output = "1 weight dequantized, 1 scale of activations left out, "* ]]
 	ckpt ls out.safetensors; want 0
 	[[ $output = *"a.weight"*float32*"[2, 4]"* && $output = *"norm.scale"*float32* && $output = *"a.bias"*bfloat16* && $output != *scale_inv* && $output != *input_scale* ]]
@@ -46,7 +46,7 @@ config() { echo "{\"quantization_config\": $1}" > config.json; }
 	[[ $output = *"-1.0000e+00"* ]]
 	ckpt stat --dequantize model.safetensors; want 0
 	[[ $output = *"a.weight"*float32* && $output != *scale_inv* ]]
-	ckpt cast --dequantize bf16 model.safetensors plain.safetensors; want 0
+	ckpt cast --dequantize bf16 model.safetensors plain.safetensors; [ "$status" = 0 ]
 	ckpt diff --dequantize model.safetensors plain.safetensors
 	[[ $status = 0 && $stderr = *"plain.safetensors has no quantized weights"* ]]
 	ckpt diff model.safetensors plain.safetensors; want 1
@@ -54,12 +54,12 @@ config() { echo "{\"quantization_config\": $1}" > config.json; }
 
 @test "the configuration decides, and --as does before it; without both, names that fit one format" {
 	make a.weight a.weight_scale_inv
-	ckpt cast --dequantize bf16 model.safetensors out.safetensors; want 0
+	ckpt cast --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 	config '{"quant_method": "quanto"}'
 	ckpt cast --dequantize bf16 model.safetensors other.safetensors
 	[[ $status = 2 && $stderr = *"config.json: the weights are quantized by 'quanto', which ckpt does not know"* ]]
 	[ ! -e other.safetensors ]
-	ckpt cast --dequantize bf16 --as fp8 model.safetensors other.safetensors; want 0
+	ckpt cast --dequantize bf16 --as fp8 model.safetensors other.safetensors; [ "$status" = 0 ]
 	cmp out.safetensors other.safetensors
 	ckpt cast --dequantize bf16 --as fp9 model.safetensors third.safetensors
 	[[ $status = 64 && $stderr = *"there is no format of quantized weights 'fp9'"* ]]
@@ -90,7 +90,7 @@ config() { echo "{\"quantization_config\": $1}" > config.json; }
 	ckpt cast --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 1 && $stderr = *"no weight is quantized"* ]]
 	[ ! -e out.safetensors ]
-	ckpt cast --dequantize bf16 --if-present model.safetensors out.safetensors; want 0
+	ckpt cast --dequantize bf16 --if-present model.safetensors out.safetensors; [ "$status" = 0 ]
 	ckpt diff model.safetensors out.safetensors; want 0
 }
 
@@ -136,14 +136,14 @@ text = json.dumps(header).encode()
 open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
 PY
 	echo '{"limit": [0.0, Infinity, -Infinity, NaN, 100000000000000000000, 1e999], "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}' > config.json
-	ckpt cast --dequantize bf16 model.safetensors out.safetensors; want 0
+	ckpt cast --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 	[[ $output = "1 weight dequantized, 1 scale of activations left out, "* ]]
 	ckpt ls out.safetensors
 	[[ $output = *"patch.input_scale"* && $output = *"patch.activation_scale"* && $output != *"q.input_scale"* ]]
 	echo '{"quantization_config": ' > config.json
 	ckpt cast --dequantize bf16 model.safetensors other.safetensors
 	[[ $status = 2 && $stderr = *"config.json: is not JSON"* ]]
-	ckpt cast --dequantize bf16 --as fp8 model.safetensors other.safetensors; want 0
+	ckpt cast --dequantize bf16 --as fp8 model.safetensors other.safetensors; [ "$status" = 0 ]
 	ckpt edit --dequantize bf16 --as fp8 model.safetensors third.safetensors; want 0
 	cmp other.safetensors third.safetensors
 }
@@ -152,8 +152,8 @@ PY
 	make a.bias a.weight a.weight_scale_inv norm.scale
 	ckpt convert -q --to torch model.safetensors model.pt
 	for name in model.safetensors model.pt; do
-		ckpt cast -q --dequantize bf16 $name "out-$name"; want 0
-		ckpt cast -i --dequantize bf16 $name; want 0
+		ckpt cast -q --dequantize bf16 $name "out-$name"; [ "$status" = 0 ]
+		ckpt cast -i --dequantize bf16 $name; [ "$status" = 0 ]
 		[[ $output = "1 weight dequantized, "*"written anew as "* ]]
 		ckpt diff --strict $name "out-$name"; want 0
 		ckpt verify -q $name; want 0
@@ -177,18 +177,18 @@ PY
 @test "what the configuration excludes is not quantized, and what it names is" {
 	make a.weight a.weight_scale_inv
 	config '{"quant_method": "fp8", "modules_to_not_convert": ["b", "aa", "lm_head"]}'
-	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 	for list in modules_to_not_convert ignored_layers; do
 		config "{\"quant_method\": \"fp8\", \"$list\": [\"a\"]}"
 		ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 		[[ $status = 2 && $stderr = *"'a.weight' is quantized, and the configuration excludes 'a' ($list)"* ]]
 	done
-	ckpt cast -f --dequantize bf16 --as fp8 model.safetensors out.safetensors; want 0
+	ckpt cast -f --dequantize bf16 --as fp8 model.safetensors out.safetensors; [ "$status" = 0 ]
 	config '{"quant_method": "fp8", "fmt": "e5m2"}'
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 2 && $stderr = *"'a.weight' is float8_e4m3fn [2, 4]: the configuration says 'e5m2'"* ]]
 	config '{"quant_method": "fp8", "fmt": "e4m3"}'
-	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 }
 
 # compressed-tensors: FP8 weights l.0.up and l.1.up, or the latter whole; and config.json of $1
@@ -212,9 +212,9 @@ PY
 
 @test "of compressed-tensors, targets and ignore are held against the tensors" {
 	make_two '["Linear"]' '["embed"]'
-	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 	make_two '["re:.*up$"]' '["l.1.up"]'
-	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 	make_two '["re:.*up$"]' '[]'
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 2 && $stderr = *"'l.1.up.weight' is not quantized, and the configuration says so of 're:.*up\$'"* ]]
@@ -225,7 +225,7 @@ PY
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 2 && $stderr = *"config.json: sparsity_config says 'sparse-24-bitmask', which ckpt does not know"* ]]
 	make_two '["Linear"]' '[]' '{"sparsity_config": {"format": "dense"}}'
-	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 }
 
 @test "a config.json that is empty, no object, or says two things is an error" {
@@ -237,7 +237,7 @@ PY
 	done
 	[[ $stderr = *"quantization_config and compression_config say different things"* ]]
 	echo '{"quantization_config": null}' > config.json
-	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 	config '{"quant_method": "fp8"}'
 	echo '{"quantization": {"quant_algo": "FP8"}}' > hf_quant_config.json
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
@@ -263,7 +263,7 @@ PY
 	[[ $status = 1 && $stderr = *"2 numbers are too large for float16"* ]]
 	ckpt edit --dequantize f16 --as fp8 --check-overflow model.safetensors other.safetensors
 	[[ $status = 1 && ! -e other.safetensors ]]
-	ckpt cast --dequantize bf16 --as fp8 --check-overflow model.safetensors out2.safetensors; want 0
+	ckpt cast --dequantize bf16 --as fp8 --check-overflow model.safetensors out2.safetensors; [ "$status" = 0 ]
 }
 
 @test "ls marks the numbers of a quantized weight, with the shape and name of the plain one" {
@@ -277,4 +277,24 @@ PY
 	config '{"quant_method": "gptq"}'
 	ckpt ls model.safetensors; want 0
 	[[ $output != *" is "* ]]
+}
+
+@test "a folder of one file becomes a folder, and a config.json that stays is noted" {
+	make a.weight a.weight_scale_inv
+	mkdir in; mv model.safetensors in
+	config '{"quant_method": "fp8"}'; mv config.json in
+	ckpt cast -n --dequantize bf16 in/ out/; want 0
+	[ ! -e out ]
+	ckpt cast --dequantize bf16 in/ out/; want 0
+	[ "$(ls out)" = model.safetensors ]
+	ckpt cast --dequantize bf16 in/ out/
+	[[ $status = 2 && $stderr = *"out/model.safetensors: the output exists already"* ]]
+	ckpt cast --dequantize bf16 --with-config in/ out2/; want 0
+	[ "$(ls out2)" = "$(printf 'config.json\nmodel.safetensors')" ]
+	ckpt cast --dequantize bf16 in/ in/
+	[ "$status" = 2 ]
+	ckpt cast --dequantize bf16 --as gptq in/ out3/
+	[[ $status != 0 && ! -e out3 ]]
+	ckpt cast -i --dequantize bf16 in/model.safetensors
+	[[ $status = 0 && $stderr = *"note: in/config.json still has the quantization_config of the quantized weights, which loaders go by"* ]]
 }

@@ -15,7 +15,7 @@ static const char *const dtypes[] = { "bf16", "f16", "f32" };
 static const char *const formats[] = { NULL,	   "fp8",   "compressed-tensors",
 				       "modelopt", "mxfp4", "gptq",
 				       "gptq_v2",  "awq",   "bitsandbytes",
-				       "torchao" };
+				       "torchao",  "torch" };
 
 static void check_list(const struct ckpt_quant *quant)
 {
