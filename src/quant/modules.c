@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +26,29 @@ static int name_matches(const char *text, const char *module, struct ckpt_error 
 	       (all > len && module[all - len - 1] == '.' && !strcmp(module + all - len, text));
 }
 
-/* ModelOpt's lists have wildcards. */
+/* ModelOpt's lists have wildcards: * and ?. */
 static int wildcard_matches(const char *text, const char *module, struct ckpt_error *err)
 {
+	const char *star = NULL, *from = NULL;
+
 	(void)err;
-	return fnmatch(text, module, 0) == 0;
+	while (*module) {
+		if (*text == '*') {
+			star = text++;
+			from = module;
+		} else if (*text == '?' || *text == *module) {
+			text++;
+			module++;
+		} else if (star) { /* the last * takes one more */
+			text = star + 1;
+			module = ++from;
+		} else {
+			return 0;
+		}
+	}
+	while (*text == '*')
+		text++;
+	return !*text;
 }
 
 static const struct {

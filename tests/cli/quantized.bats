@@ -298,3 +298,28 @@ PY
 	ckpt cast -i --dequantize bf16 in/model.safetensors
 	[[ $status = 0 && $stderr = *"note: in/config.json still has the quantization_config of the quantized weights, which loaders go by"* ]]
 }
+
+@test "of ModelOpt, wildcards in exclude_modules are held against the tensors" {
+	python3 -B - <<'PY'
+import json, struct
+tensors = {"l.0.up.weight": ("F8_E4M3", [2, 2], b"\x38\x40\x38\x40"), "l.0.up.weight_scale": ("F32", [], struct.pack("<f", 2)), "l.1.up.weight": ("BF16", [2, 2], bytes(8))}
+header, body = {}, b""
+for name, (dtype, shape, data) in tensors.items():
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+    body += data
+text = json.dumps(header).encode()
+open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+PY
+	for fits in '[]' '["l.1*", "*.1.up", "l.?", "up", "l.0.u", "l.0.upp*"]'; do
+		echo "{\"quantization\": {\"quant_algo\": \"FP8\", \"exclude_modules\": $fits}}" > hf_quant_config.json
+		ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+	done
+	for excludes in 'l.0*' '*.up' 'l.?.up' '*' 'l.0.up' '*0**p'; do
+		echo "{\"quantization\": {\"quant_algo\": \"FP8\", \"exclude_modules\": [\"$excludes\"]}}" > hf_quant_config.json
+		ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+		[[ $status = 2 && $stderr = *"'l.0.up.weight' is quantized, and the configuration excludes '$excludes' (exclude_modules)"* ]]
+	done
+	echo '{"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"l.0.up": {"quant_algo": "FP8"}, "l.1.up": {"quant_algo": "FP8"}}}}' > hf_quant_config.json
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'l.1.up.weight' is not quantized, and the configuration says so of 'l.1.up'"* ]]
+}
