@@ -21,6 +21,7 @@ void find_quantized(struct quantized_marks *marks, const struct ckpt_model *mode
 void clear_quantized(struct quantized_marks *marks);
 
 /* NULL: the tensor called NAME is none of them. */
-const struct ckpt_quant_weight_info *quantized_at(const struct quantized_marks *marks, const char *name);
+const struct ckpt_quant_weight_info *quantized_at(const struct quantized_marks *marks,
+						  const char *name);
 
 #endif

@@ -299,7 +299,9 @@ void note_config(const char *out)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (json_is_object(json_object_get(root, keys[i]))) {
 			fflush(stdout);
-			complain("note: %s still has the %s of the quantized weights, which loaders go by", path, keys[i]);
+			complain(
+				"note: %s still has the %s of the quantized weights, which loaders go by",
+				path, keys[i]);
 			break;
 		}
 	json_decref(root);

@@ -771,6 +771,8 @@ int ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_wei
 			local.nbytes += (numel / packed + (numel % packed != 0)) *
 					ckpt_dtype_size(t->dtype);
 		}
+	if (g->whole) /* its parts are inside of it */
+		local.parts = 1;
 	ckpt_sized_give(info, &local, sizeof(local));
 	return 0;
 }
