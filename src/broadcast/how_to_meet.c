@@ -8,6 +8,8 @@
  */
 #include "broadcast/how_to_meet.h"
 
+#include "job/node_list.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,15 +92,46 @@ static int read_id(const char *hex, struct ckpt_nccl_id *out, struct ckpt_error 
 }
 
 /*
+ * In a Prolog of Slurm: at the first node of the job, at a port that follows from the job's number, below those
+ * that systems give out by themselves.
+ */
+static int read_slurm(ckpt_lookup *lookup, void *ctx, char *host, char *port, size_t port_size,
+		      struct ckpt_error *err)
+{
+	enum { FIRST_PORT = 21000, PORTS = 8000 };
+	const char *list = ckpt_world_slurm_nodes(lookup, ctx), *job = value_of(lookup, ctx, "SLURM_JOB_ID");
+	const char *wish = value_of(lookup, ctx, "CKPT_RDZV_PORT");
+	uint32_t index, count;
+
+	if (!list || !job)
+		return ckpt_fail(err, CKPT_E_ARG, "--rdzv env goes by %s in a Prolog, which is not set",
+				 job ? "SLURM_JOB_NODELIST" : "SLURM_JOB_ID");
+	if (wish)
+		snprintf(port, port_size, "%.20s", wish);
+	else
+		snprintf(port, port_size, "%llu", FIRST_PORT + strtoull(job, NULL, 10) % PORTS);
+	return ckpt_node_list_find(list, "", &index, &count, host, err);
+}
+
+/*
  * Only where it is asked for: a job may have these variables for its training, and a port that nobody
  * has opened for us.
  */
-static int read_env(ckpt_lookup *lookup, void *ctx, struct ckpt_tcp_address *out, struct ckpt_error *err)
+static int read_env(const struct ckpt_world *w, ckpt_lookup *lookup, void *ctx, struct ckpt_tcp_address *out,
+		    struct ckpt_error *err)
 {
 	const char *host = value_of(lookup, ctx, "MASTER_ADDR"), *port = value_of(lookup, ctx, "CKPT_RDZV_PORT");
 	const char *master = value_of(lookup, ctx, "MASTER_PORT");
-	char text[300], next[16];
+	char text[300], next[24], node[CKPT_NODE_NAME];
 
+	if (!host && !strcmp(w->launcher, "slurm-prolog")) {
+		int rc = read_slurm(lookup, ctx, node, next, sizeof(next), err);
+
+		if (rc < 0)
+			return rc;
+		host = node;
+		port = next;
+	}
 	if (!host || (!port && !master))
 		return ckpt_fail(err, CKPT_E_ARG, "--rdzv env goes by %s, which is not set",
 				 host ? "CKPT_RDZV_PORT or MASTER_PORT" : "MASTER_ADDR");
@@ -145,7 +178,7 @@ int ckpt_how_to_meet(const char *wish, const struct ckpt_world *w, ckpt_lookup *
 		return read_id(wish + 3, &ways->id, err);
 	if (*out == CKPT_WAY_TCP) {
 		int rc = *wish == 't' ? ckpt_tcp_address_read(wish + 6, &ways->address, err)
-				      : read_env(lookup, ctx, &ways->address, err);
+				      : read_env(w, lookup, ctx, &ways->address, err);
 
 		if (rc < 0)
 			return rc;

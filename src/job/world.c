@@ -9,6 +9,8 @@
  */
 #include "job/world.h"
 
+#include "job/node_list.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +18,8 @@
 #include <string.h>
 
 enum { MOST_RANKS = 1 << 20 };
+
+#define PROLOG "slurm-prolog"
 
 /*
  * Launchers nest: torchrun runs under srun, mpirun under sbatch, where all local ranks see the same
@@ -27,21 +31,25 @@ static const struct launcher {
 	const char *rank, *size, *local_rank, *local_size;
 	const char *key; /* all that are set are joined */
 	const char *node;
+	const char *value; /* of SIGN; NULL: any */
 } launchers[] = {
 	{ "ckpt", "CKPT_RANK", "CKPT_RANK", "CKPT_WORLD_SIZE", "CKPT_LOCAL_RANK", NULL,
-	  "CKPT_JOB_KEY", NULL },
+	  "CKPT_JOB_KEY", NULL, NULL },
 	{ "torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-	  "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT", "GROUP_RANK" },
+	  "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT", "GROUP_RANK", NULL },
 	{ "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-	  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", NULL },
+	  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", NULL, NULL },
 	{ "mpich", "PMI_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-	  "CKPT_JOB_KEY", NULL },
+	  "CKPT_JOB_KEY", NULL, NULL },
 	{ "slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-	  NULL, "SLURM_JOB_ID SLURM_STEP_ID SLURM_RESTART_COUNT", "SLURM_NODEID" },
+	  NULL, "SLURM_JOB_ID SLURM_STEP_ID SLURM_RESTART_COUNT", "SLURM_NODEID", NULL },
+	/* slurmd runs it once on each node, before there are tasks: see read_prolog() */
+	{ PROLOG, "SLURM_SCRIPT_CONTEXT", NULL, NULL, NULL, NULL,
+	  "SLURM_JOB_ID SLURM_JOB_RESTART_COUNT", NULL, "prolog_slurmd" },
 	{ "k8s", "JOB_COMPLETION_INDEX", "JOB_COMPLETION_INDEX", "CKPT_WORLD_SIZE", NULL, NULL,
-	  "CKPT_JOB_KEY", NULL },
+	  "CKPT_JOB_KEY", NULL, NULL },
 	{ "env", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CKPT_JOB_KEY",
-	  NULL },
+	  NULL, NULL },
 };
 
 enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
@@ -55,7 +63,7 @@ struct finder {
 
 const char *ckpt_world_launchers(void)
 {
-	return "auto, ckpt, torchrun, openmpi, mpich, slurm, k8s, env, none";
+	return "auto, ckpt, torchrun, openmpi, mpich, slurm, slurm-prolog, k8s, env, none";
 }
 
 static const char *value_of(const struct finder *f, const char *name)
@@ -63,6 +71,13 @@ static const char *value_of(const struct finder *f, const char *name)
 	const char *value = name ? f->lookup(f->ctx, name) : NULL;
 
 	return value && *value ? value : NULL;
+}
+
+static bool is_there(const struct finder *f, const struct launcher *l)
+{
+	const char *value = value_of(f, l->sign);
+
+	return value && (!l->value || !strcmp(value, l->value));
 }
 
 static int parse(const struct finder *f, const char *name, const char *text, uint32_t *out)
@@ -154,12 +169,41 @@ static uint32_t slurm_tasks_of(const char *text, uint32_t node)
 	return 0;
 }
 
+const char *ckpt_world_slurm_nodes(ckpt_lookup *lookup, void *ctx)
+{
+	const char *list = lookup(ctx, "SLURM_JOB_NODELIST");
+
+	return list && *list ? list : lookup(ctx, "SLURM_NODELIST");
+}
+
+/* In a Prolog of Slurm: one process on each node, numbered as the job's list has them. */
+static int read_prolog(const struct finder *f, const struct launcher *l, struct ckpt_world *out)
+{
+	const char *list = ckpt_world_slurm_nodes(f->lookup, f->ctx), *name = value_of(f, "SLURMD_NODENAME");
+	int rc;
+
+	if (!list || !name)
+		return ckpt_fail(f->err, CKPT_E_FORMAT, "%s is not set, which goes with %s",
+				 name ? "SLURM_JOB_NODELIST" : "SLURMD_NODENAME", l->sign);
+	rc = ckpt_node_list_find(list, name, &out->rank, &out->size, NULL, f->err);
+	if (rc == 0 && out->rank == out->size)
+		return ckpt_fail(f->err, CKPT_E_FORMAT, "SLURMD_NODENAME is '%.200s', which is not in '%.200s'", name, list);
+	out->has_node = true;
+	out->node = out->rank;
+	out->local_size = 1;
+	out->launcher = l->name;
+	return rc < 0 ? rc : find_key(f, l->key, out);
+}
+
 static int read_launcher(const struct finder *f, const struct launcher *l, struct ckpt_world *out)
 {
 	const char *tasks = value_of(f, "SLURM_STEP_TASKS_PER_NODE");
 	uint32_t node;
-	int rc = require_number(f, l, l->rank, &out->rank);
+	int rc;
 
+	if (!strcmp(l->name, PROLOG))
+		return read_prolog(f, l, out);
+	rc = require_number(f, l, l->rank, &out->rank);
 	if (rc == 0)
 		rc = require_number(f, l, l->size, &out->size);
 	if (rc == 0)
@@ -191,13 +235,14 @@ static int choose_launcher(const struct finder *f, const struct launcher **out)
 
 	*out = NULL;
 	for (int i = 0; i < LAUNCHERS && !*out; i++) {
-		bool there = value_of(f, launchers[i].sign) != NULL;
+		bool there = is_there(f, &launchers[i]);
 
 		if (name ? !strcmp(name, launchers[i].name) : there)
 			*out = &launchers[i];
 		if (*out && !there)
-			return ckpt_fail(f->err, CKPT_E_ARG, "launcher '%s', but %s is not set",
-					 name, launchers[i].sign);
+			return ckpt_fail(f->err, CKPT_E_ARG, "launcher '%s', but %s is not %s",
+					 name, launchers[i].sign,
+					 launchers[i].value ? launchers[i].value : "set");
 	}
 	if (name && !*out && strcmp(name, "none") != 0)
 		return ckpt_fail(f->err, CKPT_E_ARG,
@@ -214,11 +259,11 @@ static int check_others(const struct finder *f, const struct launcher *chosen, u
 {
 	for (const struct launcher *l = chosen + 1; l < launchers + LAUNCHERS; l++) {
 		uint32_t other;
-		int rc = value_of(f, l->sign) ? number_of(f, l->size, &other) : 0;
+		int rc = is_there(f, l) ? number_of(f, l->size, &other) : 0;
 
 		if (rc < 0)
 			return rc;
-		if (!value_of(f, l->sign) || !value_of(f, l->size) || (other && size % other == 0))
+		if (!is_there(f, l) || !value_of(f, l->size) || (other && size % other == 0))
 			continue;
 		return ckpt_fail(f->err, CKPT_E_FORMAT,
 				 "%s says that there are %" PRIu32 " processes, %s says %" PRIu32,

@@ -11,7 +11,7 @@ enum { CKPT_WORLD_MOST_KEY = 500 }; /* bytes; a namespace of PMIx has up to 255 
 
 /*
  * Which process of a job this one is, from the variables that launchers set. Source of the names:
- * torchrun of torch 2.14, Open MPI 4.1, PMIx 4.2, MPICH 4, Slurm 23, Kubernetes Indexed Jobs.
+ * torchrun of torch 2.14, Open MPI 4.1, PMIx 4.2, MPICH 4, Slurm 22.05 and 23, Kubernetes Indexed Jobs.
  */
 struct ckpt_world {
 	uint32_t rank, size;
@@ -41,6 +41,9 @@ typedef const char *ckpt_lookup(void *ctx, const char *name);
  */
 int ckpt_world_find(const struct ckpt_world_wish *wish, ckpt_lookup *lookup, void *ctx,
 		    struct ckpt_world *out, struct ckpt_error *err);
+
+/* The nodes of a job of Slurm (node_list.h), where that says them; or NULL. */
+const char *ckpt_world_slurm_nodes(ckpt_lookup *lookup, void *ctx);
 
 /* "torchrun, openmpi, ...": the launchers that are known. */
 const char *ckpt_world_launchers(void);

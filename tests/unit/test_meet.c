@@ -554,6 +554,25 @@ static void rank_0_listens_where_it_is_told(void **state)
 		}
 }
 
+static void a_prolog_meets_at_the_first_node(void **state)
+{
+	static const char *const env[] = { "SLURM_JOB_NODELIST=gpu[07-09]", "SLURM_JOB_ID=8123", NULL };
+	static const char *const old[] = { "SLURM_NODELIST=gpu7", "SLURM_JOB_ID=5", "CKPT_RDZV_PORT=29400", NULL };
+	static const char *const none[] = { "SLURM_JOB_ID=5", NULL };
+	struct ckpt_world w = { .size = 3, .launcher = "slurm-prolog" };
+	struct ckpt_ways ways = { 0 };
+	enum ckpt_way way;
+
+	(void)state;
+	assert_int_equal(ckpt_how_to_meet("env", &w, look_up, (void *)env, &ways, &way, &err), 0);
+	assert_int_equal(way, CKPT_WAY_TCP);
+	assert_string_equal(ways.address.text, "gpu07:21123");
+	assert_int_equal(ckpt_how_to_meet("env", &w, look_up, (void *)old, &ways, &way, &err), 0);
+	assert_string_equal(ways.address.text, "gpu7:29400");
+	assert_int_equal(ckpt_how_to_meet("env", &w, look_up, (void *)none, &ways, &way, &err), CKPT_E_ARG);
+	assert_non_null(strstr(unit_text(&err), "--rdzv env goes by SLURM_JOB_NODELIST in a Prolog, which is not set"));
+}
+
 static void no_way_to_meet_is_told(void **state)
 {
 	static const char *const none[] = { NULL };
@@ -616,6 +635,7 @@ UNIT_SUITE(test_meet)
 		TEST(the_way_to_meet_is_what_the_launcher_offers),
 		TEST(an_id_of_nccl_is_read_whole),
 		TEST(rank_0_listens_where_it_is_told),
+		TEST(a_prolog_meets_at_the_first_node),
 		TEST(no_way_to_meet_is_told),
 	};
 
