@@ -181,12 +181,16 @@ static bool has_place(struct ckpt_scanner *s, const char *name, size_t len, enum
 		return true;
 	if (kind != CKPT_SCAN_OBJECT || ckpt_strmap_find(&s->objects, name, len))
 		return false;
-	if (s->global_count < MOST_OF_A_LIST + MOST_OBJECTS)
-		return true;
-	if (!s->has_unlisted)
-		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "name", CKPT_NO_OFFSET, "imports more classes and functions than are listed");
+	return s->global_count < MOST_OF_A_LIST + MOST_OBJECTS;
+}
+
+/* NAME has no place. Makes a finding: to be called when nothing in the arena is about to be released. */
+static void note_unlisted(struct ckpt_scanner *s, const char *name, size_t len, enum ckpt_scan_kind kind)
+{
+	if (kind != CKPT_SCAN_OBJECT || ckpt_strmap_find(&s->objects, name, len) || s->has_unlisted)
+		return;
 	s->has_unlisted = true;
-	return false;
+	ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "name", CKPT_NO_OFFSET, "imports more classes and functions than are listed");
 }
 
 struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const struct ckpt_global *g,
@@ -215,6 +219,7 @@ struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const stru
 
 		s->file.left_out += !slot;
 		ckpt_arena_release(s->arena, mark);
+		note_unlisted(s, shown, name_len, kind);
 		return slot ? &s->globals[*slot] : NULL;
 	}
 	entry = find_global(s, key, where_len + name_len + 1, &there);
