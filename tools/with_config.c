@@ -96,6 +96,12 @@ int check_config(const char *in, const char *out, bool force)
 	real_from = realpath(from, NULL);
 	real_to = realpath(to, NULL);
 	same = real_from && real_to && !strcmp(real_from, real_to);
+	if (!same && real_from && !is_folder(out)) { /* it may become a file all the same */
+		folder_of(out, false, target);
+		free(real_to);
+		real_to = realpath(target, NULL);
+		same = real_to && !strcmp(real_from, real_to);
+	}
 	free(real_from);
 	free(real_to);
 	if (same) {
