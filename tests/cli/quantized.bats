@@ -119,6 +119,10 @@ config() { echo "{\"quantization_config\": $1}" > config.json; }
 	[[ $status = 2 && $stderr = *"./config.json: exists already"* && ! -e newer.safetensors ]]
 	ckpt cast --dequantize bf16 --with-config in/model.safetensors in/plain.safetensors
 	[[ $status = 2 && $stderr = *"in the folder of IN"* && ! -e in/plain.safetensors ]]
+	cp in/config.json config.before
+	ckpt cast -f --dequantize bf16 --with-config in in/plain
+	[[ $status = 2 && $stderr = *"in the folder of IN"* && ! -e in/plain ]]
+	cmp in/config.json config.before
 	ckpt cast --with-config bf16 in out2
 	[ $status = 64 ]
 }
