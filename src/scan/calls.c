@@ -84,12 +84,26 @@ static const struct ckpt_global *class_of(const struct ckpt_value *pid)
 	return cls && cls->kind == CKPT_GLOBAL ? cls->u.global : NULL;
 }
 
+/* What getattr(OF, NAME) gives, by its name; NULL: there is no memory. */
+static const struct ckpt_global *attribute_of(struct ckpt_scan_walk *w, const struct ckpt_global *of, const struct ckpt_value *name)
+{
+	size_t size = of->name_len + name->u.bytes.len + 2;
+	char *path = ckpt_arena_alloc(w->m.arena, size);
+	struct ckpt_global *g = ckpt_arena_alloc(w->m.arena, sizeof(*g));
+
+	if (!path || !g)
+		return NULL;
+	memcpy(path, of->name, of->name_len);
+	path[of->name_len] = '.';
+	memcpy(path + of->name_len + 1, name->u.bytes.ptr, name->u.bytes.len);
+	path[size - 1] = '\0';
+	*g = (struct ckpt_global){ of->module, path, of->module_len, (uint32_t)size - 1 };
+	return g;
+}
+
 const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
 	const struct ckpt_value *of, *name;
-	struct ckpt_global *g;
-	size_t size;
-	char *path;
 
 	if (v->kind == CKPT_GLOBAL)
 		return v->u.global;
@@ -101,18 +115,7 @@ const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struc
 	name = ckpt_scan_arg(v->u.call->args, 1);
 	if (!of || of->kind != CKPT_GLOBAL || !ckpt_scan_is_text(name) || name->u.bytes.len > MOST_ATTRIBUTE)
 		return NULL;
-	size = of->u.global->name_len + name->u.bytes.len + 2;
-	path = ckpt_arena_alloc(w->m.arena, size);
-	g = ckpt_arena_alloc(w->m.arena, sizeof(*g));
-	if (!path || !g)
-		return NULL;
-	memcpy(path, of->u.global->name, of->u.global->name_len);
-	path[of->u.global->name_len] = '.';
-	memcpy(path + of->u.global->name_len + 1, name->u.bytes.ptr, name->u.bytes.len);
-	path[size - 1] = '\0';
-	*g = (struct ckpt_global){ of->u.global->module, path, of->u.global->module_len,
-				   (uint32_t)size - 1 };
-	return g;
+	return attribute_of(w, of->u.global, name);
 }
 
 /* The entry of a global that is called now. */
@@ -168,6 +171,16 @@ static bool is_harmless_attribute(const struct ckpt_value *name)
 	return strncmp(text, "__", 2) != 0 && !strchr(text, '.') && !ckpt_scan_runs_code("", text);
 }
 
+/* getattr() imports nothing, but what it takes of G is a class or function that the file names. */
+static void list_attribute(struct ckpt_scan_checked_call *c, const struct ckpt_global *g, const struct ckpt_value *name)
+{
+	const struct ckpt_global *attribute = attribute_of(c->w, g, name);
+
+	mark_called(c, CKPT_SCAN_OBJECT);
+	if (attribute)
+		ckpt_scan_add_global(c->w->s, attribute, ckpt_scan_at(c->w), CKPT_SCAN_OBJECT);
+}
+
 /*
  * getattr(torch._utils.torch, 'channels_last') of torch, getattr(Outer, 'Inner') of CPython at
  * protocol 2
@@ -194,12 +207,12 @@ static void check_getattr(struct ckpt_scan_checked_call *c)
 	     ckpt_value_is_str(name, "preserve_format")))
 		mark_called(c, CKPT_SCAN_DATA);
 	else if (ckpt_value_is_global(of, "zoneinfo", "ZoneInfo") && ckpt_value_is_str(name, "_unpickle"))
-		mark_called(c, CKPT_SCAN_OBJECT);
+		list_attribute(c, g, name);
 	else if (((rule && rule->kind == CKPT_SCAN_OBJECT && !rule->call_runs_code) ||
 		  /* torch.relu, as a value */
 		  ckpt_value_is_global(of, "torch._C", "_VariableFunctionsClass")) &&
 		 is_harmless_attribute(name))
-		mark_called(c, CKPT_SCAN_OBJECT);
+		list_attribute(c, g, name);
 	else
 		say_dangerous(c, "");
 }
@@ -367,17 +380,26 @@ static void check_new(struct ckpt_scan_checked_call *c, const struct ckpt_value 
 	check_inner(c, CKPT_CALL_REDUCE, base, rest_of(c, 2));
 }
 
-/* The function that makes a tensor, and what is then set on it. */
+/*
+ * The function that makes a tensor, and what is then set on it. torch calls methods of what comes out of
+ * FUNC, and sets attributes of it, so that is a new tensor: of anything else, also of one that is there
+ * already, as getattr() gives it, a method may be a function that the file has put there.
+ */
 static void check_from_type(struct ckpt_scan_checked_call *c)
 {
 	const struct ckpt_value *func = ckpt_scan_arg(c->args, 0);
-	const struct ckpt_global *g = ckpt_scan_callee(c->w, func);
+	const struct ckpt_global *g = func->kind == CKPT_GLOBAL ? func->u.global : NULL;
 	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
 
-	if (rule && rule->kind == CKPT_SCAN_DATA &&
-	    !(rule->result & (CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED)))
-		say_not_understood(c, "wanted a function that makes a tensor");
 	check_inner(c, CKPT_CALL_REDUCE, func, ckpt_scan_arg(c->args, 2));
+	if (ckpt_value_is_global(func, "torch.nested._internal.nested_tensor", "_rebuild_njt"))
+		; /* makes a NestedTensor: in no row, since it calls what it is given */
+	else if (!rule || rule->kind != CKPT_SCAN_DATA)
+		say_dangerous(c, ": a function that is none of torch's which make tensors");
+	else if (!(rule->result & (CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED)))
+		say_not_understood(c, "wanted a function that makes a tensor");
+	if (ckpt_scan_may_be_function(c->w, ckpt_scan_arg(c->args, 1)))
+		say_not_understood(c, "with what may be a function in the place of a class");
 	ckpt_scan_tensor_attributes(c->w, ckpt_scan_arg(c->args, 3));
 }
 
@@ -526,6 +548,7 @@ static void check_data(struct ckpt_scan_checked_call *c)
 	case CKPT_CALL_DATETIME:
 		if (!ckpt_scan_is_date(c->w, rule->call, first))
 			say_not_understood(c, "wanted a date or time that there is");
+		ckpt_scan_has_zone(c);
 		return;
 	case CKPT_CALL_NUMPY_DTYPE:
 		if (!ckpt_scan_is_dtype_text(first))

@@ -32,13 +32,14 @@ enum given {
 	GIVEN_DATA,	  /* no function, nor class: a class that is known, which may call that */
 	GIVEN_NUMBERS,	  /* nothing that names something: any class */
 	GIVEN_TO_FUNCTION, /* the same */
-	GIVEN_INSIDE	  /* neither function nor class: what append(), __setitem__() and __setstate__() of the object may be, or call */
+	GIVEN_INSIDE,	  /* neither function nor class: what append(), __setitem__() and __setstate__() of the object may be, or call */
+	GIVEN_TO_MEMBER	  /* no function: what the object holds, which another call gives, too */
 };
 
 /* A call that is looked at again behind the last opcode; of its keywords there is another one. */
 struct ckpt_scan_package_call {
 	const struct ckpt_global *func;
-	const struct ckpt_value *args; /* GIVEN_INSIDE: the object */
+	const struct ckpt_value *args; /* GIVEN_INSIDE, GIVEN_TO_MEMBER: the object */
 	uint32_t pos; /* of its opcode */
 	uint8_t kind; /* enum ckpt_call_kind */
 	uint8_t given;
@@ -235,6 +236,20 @@ static const struct ckpt_global *class_made(struct ckpt_scan_walk *w, const stru
 	return g && first && ckpt_scan_rule(g->module, g->name)->call == CKPT_CALL_NEW ? ckpt_scan_callee(w, first) : g;
 }
 
+/*
+ * Color('red'), HTTPStatus(200), or of several or_(): a member of an enumeration is the same object each
+ * time, so that what is put into it is there behind every other call that gives it.
+ */
+static bool may_be_member(struct ckpt_scan_walk *w, const struct ckpt_value *object)
+{
+	const struct ckpt_call *call = object->u.call;
+	const struct ckpt_value *first = ckpt_scan_arg(call->args, 0);
+
+	if (ckpt_value_is_call_of(object, "_operator", "or_") || ckpt_value_is_call_of(object, "operator", "or_"))
+		return true;
+	return call->kind == CKPT_CALL_REDUCE && first && call->args->u.seq.count == 1 && (first->kind == CKPT_INT || is_word(first)) && ckpt_scan_type(w, object) == CKPT_TYPE_OBJECT;
+}
+
 /* By the call before: to be noted once is enough. */
 static bool was_noted(const struct ckpt_scan_walk *w, const struct ckpt_value *object, enum given given)
 {
@@ -254,9 +269,14 @@ void ckpt_scan_fills_object(struct ckpt_scan_walk *w, const struct ckpt_value *o
 		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "changes what a class has as an attribute");
 	else if (g && !strcmp(g->module, "logging") && !strcmp(g->name, "getLogger"))
 		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "changes a logger, which is that of the whole process");
+	else if (g && may_be_member(w, object) && (rule->kind != CKPT_SCAN_OBJECT || is_judged_elsewhere(g)))
+		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "changes a member of an enumeration, which is that of the whole process");
 	else if (has_any && rule && rule->kind == CKPT_SCAN_OBJECT && !*rule->name && /* of the others is known what they do */
-		 !was_noted(w, object, GIVEN_INSIDE))
+		 !was_noted(w, object, GIVEN_INSIDE)) {
+		if (may_be_member(w, object))
+			note_call(w, &(struct ckpt_scan_package_call){ g, object, (uint32_t)w->m.op.pos, call->kind, GIVEN_TO_MEMBER });
 		note_call(w, &(struct ckpt_scan_package_call){ g, object, (uint32_t)w->m.op.pos, call->kind, GIVEN_INSIDE });
+	}
 }
 
 void ckpt_scan_sets_keys(struct ckpt_scan_walk *w, const struct ckpt_value *object, size_t keys)
@@ -278,6 +298,19 @@ static bool is_index_of_pandas(const struct ckpt_value *cls)
 	static const char *const names[] = { "Index", "RangeIndex", "MultiIndex", "CategoricalIndex", "IntervalIndex", "DatetimeIndex", "TimedeltaIndex", "PeriodIndex", "NumericIndex", "Int64Index", "UInt64Index", "Float64Index", NULL };
 
 	return cls->kind == CKPT_GLOBAL && ckpt_is_one_of(cls->u.global->name, names);
+}
+
+/*
+ * Whoever looks at a date, as a dict does that has it for a key, has Python ask its time zone by the names
+ * of methods (utcoffset, dst): these may be what the object of a package keeps under them.
+ */
+void ckpt_scan_has_zone(struct ckpt_scan_checked_call *c)
+{
+	const struct ckpt_seq *args = &c->args->u.seq;
+	const struct ckpt_value *last = args->count ? args->items[args->count - 1] : NULL;
+
+	if (last && last->kind >= CKPT_GLOBAL && ckpt_scan_type(c->w, last) & (CKPT_TYPE_OBJECT | CKPT_TYPE_ATTRIBUTE | CKPT_TYPE_STRANGER | CKPT_TYPE_UNKNOWN))
+		look_again(c, GIVEN_DATA);
 }
 
 bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c)
@@ -404,6 +437,15 @@ static void push_arguments(struct search *f, const struct ckpt_call *call, const
 	push(f, call->kwargs);
 }
 
+/* Behind the call. */
+static void push_put_into(struct search *f, const struct ckpt_call *call)
+{
+	push_all(f, &call->items);
+	push_pairs(f, &call->pairs);
+	push(f, call->state);
+	push(f, call->setter);
+}
+
 static void push_inside(struct search *f, const struct ckpt_value *v)
 {
 	const struct ckpt_global *g;
@@ -418,10 +460,7 @@ static void push_inside(struct search *f, const struct ckpt_value *v)
 		return;
 	g = ckpt_scan_callee(f->w, v->u.call->func);
 	push_arguments(f, v->u.call, g ? ckpt_scan_rule(g->module, g->name) : NULL);
-	push_all(f, &v->u.call->items);
-	push_pairs(f, &v->u.call->pairs);
-	push(f, v->u.call->state);
-	push(f, v->u.call->setter);
+	push_put_into(f, v->u.call);
 }
 
 /* A call of the table whose texts are numbers, and nothing else. */
@@ -500,6 +539,8 @@ static const struct ckpt_value *find_given(struct search *f, const struct ckpt_s
 	f->depth = 0;
 	if (call->given == GIVEN_INSIDE)
 		push_made_with(f, call->args);
+	else if (call->given == GIVEN_TO_MEMBER)
+		push_put_into(f, call->args->u.call);
 	else if (!but_classes)
 		push(f, call->args);
 	for (uint32_t i = 0; but_classes && i < call->args->u.seq.count; i++)
@@ -523,11 +564,14 @@ static void say(struct search *f, const struct ckpt_scan_package_call *call, con
 	char name[SHOWN_NAME], args[SHOWN_ARGS], given[SHOWN_NAME];
 	uint64_t at = f->w->in->base + call->pos;
 	const char *does = call->kind == CKPT_CALL_REDUCE ? "calls" : "makes an instance of";
-	bool is_filled = call->given == GIVEN_INSIDE;
+	bool is_member = call->given == GIVEN_TO_MEMBER, is_filled = is_member || call->given == GIVEN_INSIDE;
 
 	ckpt_scan_show_global(call->func, name, sizeof(name));
 	ckpt_scan_show_args(is_filled ? call->args->u.call->args : call->args, args, sizeof(args));
-	if (f->wanted == A_FUNCTION && is_filled)
+	if (is_member)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "state", at, "puts the function %s into %s%s, which may be a member of an enumeration: every call that gives it has the function, too",
+			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call", name, args);
+	else if (f->wanted == A_FUNCTION && is_filled)
 		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "state", at, "puts something into an object of %s%s, which may call the function %s that it has", name, args,
 			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call");
 	else if (f->wanted == A_FUNCTION)

@@ -231,6 +231,9 @@ struct ckpt_scan_checked_call {
 /* Of a function of CKPT_CALL_OF_PACKAGE, whose arguments fit its row: has a package's own pickler written it? */
 bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c);
 
+/* A date or time is made, with a time zone perhaps: Python calls methods of that. */
+void ckpt_scan_has_zone(struct ckpt_scan_checked_call *c);
+
 /*
  * A class or function of which nothing but the name is known is called, or made an instance of. Is it,
  * by its name, a function that is called for what it does? What it is given is looked at behind the

@@ -8,6 +8,7 @@ may be called, with numbers.
 
 import builtins
 import collections
+import datetime
 import functools
 import importlib
 import io
@@ -39,7 +40,7 @@ class Kind(type):
 class Object(metaclass=Kind):
     def __new__(cls, *given, **named):
         tell_functions("__new__ of %s" % cls.__name__, given, named)
-        return object.__new__(cls)
+        return (datetime.tzinfo if issubclass(cls, datetime.tzinfo) else object).__new__(cls)
 
     def __init__(self, *given, **named):
         tell_functions("__init__ of %s" % type(self).__name__, given, named)
@@ -52,6 +53,23 @@ class Object(metaclass=Kind):
             setattr(self, key, item)
 
     add = append
+
+
+class Zone(Object, datetime.tzinfo):
+    """Dates ask it by the names of methods, which their own class has here only to say nothing."""
+
+    def utcoffset(self, date):
+        return None
+
+
+class Member(Object):
+    """An enumeration gives the same object each time."""
+
+    members = {}
+
+    def __new__(cls, *given, **named):
+        tell_functions("__new__ of %s" % cls.__name__, given, named)
+        return Member.members.setdefault((cls.__name__, repr(given)), object.__new__(cls)) if given else object.__new__(cls)
 
 
 class Data:
@@ -82,12 +100,28 @@ def tell_functions(what, *values):
             waiting += [*vars(value).values(), *getattr(value, "args", ())]
 
 
+BASES = {"Zone": Zone, "Color": Member}
+
+
+def from_type(function, cls, given, state):
+    """As torch does it."""
+    out = function(*given)
+    if type(out) is not cls:
+        out = out.as_subclass(cls)
+    if getattr(type(out), "__setstate__", None):
+        out.__setstate__(state)
+    elif isinstance(state, dict):
+        for key, item in state.items():
+            setattr(out, key, item)
+    return out
+
+
 @functools.lru_cache(None)
 def made(name):
     """What a package has under NAME."""
     last = name.rsplit(".", 1)[-1]
     if last.lstrip("_")[:1].isupper():
-        return Kind(last, (Object,), {})
+        return Kind(last, (BASES.get(last, Object),), {})
 
     def function(*given, **named):
         tell_functions(last, given, named)
@@ -105,7 +139,7 @@ def named(module, name):
     if module in LIBRARY:
         return functools.reduce(getattr, name.split("."), importlib.import_module(module))
     if (module, name) == ("torch._tensor", "_rebuild_from_type_v2"):
-        return lambda function, cls, given, state: function(*given)
+        return from_type
     if (module, name) == ("_codecs", "encode"):
         return lambda text, encoding: text.encode(encoding)
     full = "%s.%s" % (module, name)
@@ -121,7 +155,7 @@ class Slow(pickle._Unpickler):
 
 
 NAME = files.glob
-KEYS = ("append", "extend", "add", "__setstate__", "__setitem__", "__new__", "__init__", "__dict__", "__class__", "__reduce_ex__", "__call__", "__getattr__", "k", "data")
+KEYS = ("append", "extend", "add", "__setstate__", "__setitem__", "__new__", "__init__", "__dict__", "__class__", "__reduce_ex__", "__call__", "__getattr__", "k", "data", "utcoffset", "as_subclass")
 
 
 class Mix:
@@ -150,14 +184,15 @@ class Mix:
             NAME("copyreg", "_reconstructor") + b"(" + cls + self.rng.choice([NAME("builtins", "object") + b"N", self.cls() + self.item(), self.item() + self.item()]) + b"tR", NAME("a.b", "_rebuild") + given + b"R",
             NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + cls + self.cls() + given + b"}tR", NAME("argparse", "Namespace") + b")\x81", NAME("types", "SimpleNamespace") + b")R", NAME("collections", "UserDict") + b")\x81",
             NAME("collections", "ChainMap") + given + b"R", NAME("collections", "defaultdict") + cls + b"\x85R", NAME("functools", "partial") + cls + b"\x85R", NAME("builtins", "ValueError") + given + b"R",
-            NAME("collections", "deque") + b")R", b"}", b"]", b"\x8f",
+            NAME("collections", "deque") + b")R", b"}", b"]", b"\x8f", NAME("a.b", "Color") + value(("RED",)) + b"R", NAME("a.b", "Color") + value(("RED",)) + b"R", NAME("a.b", "Zone") + b")\x81",
+            NAME("datetime", "time") + value((1, 0, 0, 0))[:-1] + self.old() + b"tR", NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + NAME("builtins", "getattr") + self.cls() + b"(" + self.old() + value(self.rng.choice(KEYS)) + b"t" + self.item() + b"tR",
         ])
 
     def fill(self):
         key, item = value(self.rng.choice(KEYS)), self.item()
         return self.old() + self.rng.choice([
-            item + b"b", b"}" + key + item + b"sb", b"}" + key + item + b"sb", b"N}" + key + item + b"s\x86b", item + b"a", b"(" + item + self.item() + b"e", key + item + b"s", b"(" + key + item + value(self.rng.choice(KEYS)) + self.item() + b"u",
-            self.item() + item + b"s", b"(" + item + b"\x90",
+            item + b"b", b"N}" + value("__dict__") + b"}" + key + item + b"ss\x86b", b"}" + key + item + b"sb", b"}" + key + item + b"sb", b"N}" + key + item + b"s\x86b", item + b"a", b"(" + item + self.item() + b"e", key + item + b"s", b"(" + key + item + value(self.rng.choice(KEYS)) + self.item() + b"u",
+            self.item() + item + b"s", b"(" + item + b"\x90", self.old() + value(1) + b"s",
         ])
 
     def program(self):
@@ -169,8 +204,32 @@ class Mix:
         return proto(4, body + self.old())
 
 
+def asked(rng):
+    """An object that has something under the name of a method, and is asked by that name: by the unpickler, a date, or torch."""
+    function = rng.choice([NAME("a.b", "func"), NAME("a.b", "func"), NAME("functools", "partial") + NAME("a.b", "func") + b"\x85R", call(NAME("builtins", "getattr"), NAME("a.b", "Class"), "make")])
+
+    def filled(obj, key):
+        pair = b"}" + value(key) + function + b"s"
+        return obj + rng.choice([pair + b"b", b"N" + pair + b"\x86b", b"N}" + value("__dict__") + pair + b"s\x86b", b"}" + value("__dict__") + pair + b"sb", value(key) + function + b"s"])
+
+    member = rng.choice([NAME("a.b", "Color") + value((rng.choice(("RED", 1)),)) + b"R", NAME("operator", "or_") + value((1, 2)) + b"R"])
+    kind = rng.randrange(3)
+    if kind == 0:
+        first = filled(member, rng.choice(("append", "extend", "add", "__setstate__", "k")))
+        return first + b"0" + member + rng.choice([value("x") + b"a", b"(" + value("x") + value("y") + b"e", value("x") + b"b", b"}" + value("k") + value("x") + b"sb", b"(" + value("x") + b"\x90"])
+    if kind == 1:
+        zone = filled(NAME("a.b", "Zone") + b")\x81", rng.choice(("utcoffset", "utcoffset", "dst", "k")))
+        date = rng.choice([NAME("datetime", "time") + value((1, 0, 0, 0))[:-1] + zone + b"tR", NAME("datetime", "datetime") + value((2020, 1, 1, 1, 1, 1, 1))[:-1] + zone + b"tR"])
+        return rng.choice([b"}" + date + value(1) + b"s", b"\x8f(" + date + b"\x90", b"(" + date + b"\x91", b"}(" + date + value(1) + b"u"])
+    inner = filled(rng.choice([NAME("a.b", "Class") + b")\x81", NAME("a.b", "Class") + b")R"]), rng.choice(("as_subclass", "__setstate__", "__setattr__")))
+    holder = NAME("a.b", "Class") + b")\x81" + rng.choice([b"}" + value("x") + inner + b"sb", b"N}" + value("x") + inner + b"s\x86b", value("x") + inner + b"s"])
+    return NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + NAME("builtins", "getattr") + rng.choice([NAME("a.b", "Class"), NAME("a.c", "Other")]) + b"(" + holder + value("x") + b"t" + rng.choice([value("x"), b"}" + value("k") + value(1) + b"s", b"N"]) + b"tR"
+
+
 def make(seed):
     rng = random.Random(seed)
+    if rng.random() < 0.1:
+        return proto(4, asked(rng))
     return handed.make(seed)[0] if rng.random() < 0.3 else Mix(rng).program()
 
 
@@ -184,6 +243,7 @@ def main():
     for seed, (data, verdict) in enumerate(zip(samples, found), first):
         for unpickler in (Fast, Slow):
             told.clear()
+            Member.members.clear()
             try:
                 unpickler(io.BytesIO(data)).load()
             except Exception:  # that it does not load is no matter

@@ -229,7 +229,7 @@ def classes_called():
         body = call(NAME(module, name), *arguments)
         both("class_%s_%08x" % (name, zlib.crc32(body)), body, "a class of a package that is not known, called", NOT_DECIDED, 4)
     both("class_later", NAME("a", "Class") + b"]q\x09\x85R0h\x09" + value("/tmp/x") + b"a", "the same behind the call", NOT_DECIDED)
-    both("class_keyword", NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + NAME("a", "Class") + NAME("torch", "Tensor") + value(("/tmp/x",)) + b"}tR", "the same by a function of torch", NOT_DECIDED)
+    both("class_keyword", NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + NAME("a", "Class") + NAME("torch", "Tensor") + value(("/tmp/x",)) + b"}tR", "the same by a function of torch")
     meta, base, text = NAME("pydantic._internal._model_construction", "ModelMetaclass"), NAME("pydantic", "BaseModel"), {"__annotations__": {"a": "f()"}}
     for name, bases in (("tuple", base + b"\x85"), ("table", NAME("builtins", "dict") + b"\x85"), ("list", b"]" + base + b"a"), ("made", NAME("builtins", "tuple") + b"]" + base + b"a\x85R"), ("object", NAME("a", "Row") + base + b"\x85\x81"),
                         ("items", NAME("a", "List") + b")\x81" + base + b"a"), ("keys", b"}" + base + value(1) + b"s"), ("inner", call(NAME("builtins", "getattr"), NAME("a", "Class"), "Inner") + b"\x85")):
@@ -844,6 +844,39 @@ def shared_in_a_package():
         sample("package_%s_%s_%d_third.pt" % (first, then, count), package(one, value(1), other), "the same with one between", wanted)
 
 
+def methods_that_are_attributes():
+    """Python and torch ask some values by the names of their methods, which an object may have from the file, or may have had before it was made."""
+    function, getattr_ = NAME("a.b", "func"), NAME("builtins", "getattr")
+    bag = NAME("a", "Bag") + b")\x81"
+
+    def slots(key):
+        return b"N" + value({"__dict__": {key: function}}) + b"\x86b"
+
+    for form, fill in (("state", lambda key: value({key: function}) + b"b"), ("slots", lambda key: b"N" + value({key: function}) + b"\x86b"), ("dict", slots), ("key", lambda key: value(key) + function + b"s")):
+        for key in ("utcoffset", "dst", "tzname", "k"):
+            zone = NAME("dateutil.tz.tz", "tzrange") + b")\x81" + fill(key)
+            date, time = NAME("datetime", "datetime") + b"(" + blob(bytes([7, 227, 1, 1, 0, 0, 0, 0, 0, 0])) + zone + b"tR", NAME("datetime", "time") + b"(" + blob(bytes(6)) + zone + b"tR"
+            both("zone_%s_%s" % (form, key), b"}" + date + value(1) + b"s", "a time zone that keeps a function under the name of a method", NOT_PLAIN, 4)
+            both("zone_of_time_%s_%s" % (form, key), b"\x8f(" + time + b"\x90", "the same in a set", NOT_PLAIN, 4)
+    sample("zone_fine.pkl", proto(4, b"}" + NAME("datetime", "datetime") + b"(" + blob(bytes([7, 227, 1, 1, 0, 0, 0, 0, 0, 0])) + NAME("dateutil.tz.tz", "tzutc") + b")\x81tR" + value(1) + b"s"), "an ordinary time zone", {"needs-objects"})
+    for name, module, cls, word in (("http", "http", "HTTPStatus", 200), ("package", "a", "Color", "RED"), ("number", "a", "Color", 2), ("flags", "operator", "or_", None)):
+        member = reduce_(module, cls, word) if word is not None else call(NAME(module, cls), reduce_("a", "Color", 1), reduce_("a", "Color", 2))
+        for form, first, then in (("set", slots("__setstate__"), value("x") + b"b"), ("kept", value({"k": function}) + b"b", b""), ("append", slots("append"), value(1) + b"a"), ("item", function + b"a", b"")):
+            both("member_%s_%s" % (name, form), member + first + b"0" + member + then, "a member of an enumeration, which is the same object each time", NOT_PLAIN, 4)
+    both("member_getattr", call(getattr_, NAME("a", "Color"), "RED") + value({"k": 1}) + b"b", "the same by getattr")
+    both("slots_dict", bag + slots("append"), "all attributes of an object at once", NOT_PLAIN)
+    for module, rebuild in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
+        for name, of, cls, arguments, state in (
+            ("getattr", getattr_, NAME("a", "Bag"), b"(" + bag + value({"x": bag + value({"k": function}) + b"b"}) + b"b" + value("x") + b"t", value(None)), ("dict", getattr_, NAME("a", "Bag"), b"(" + bag + b"N" + value({"__dict__": {"x": bag}}) + b"\x86b" + value("x") + b"t", value("os")),
+            ("container", getattr_, NAME("torch.nn.modules.container", "ParameterDict"), b"(" + NAME("torch.nn.parameter", "UninitializedTensorMixin") + b")\x81" + value({"x": reduce_("torch.nn.modules.container", "ParameterDict") + value("__setstate__") + function + b"s"}) + b"b" + value("x") + b"t", value("x")),
+            ("logger", NAME("logging", "getLogger"), NAME("logging", "Logger"), value(("x",)), value({"k": function})), ("class", NAME("a", "Bag"), NAME("a", "Bag"), b")", value({"k": 1})), ("function", NAME("a", "_rebuild"), NAME("a", "Bag"), b")", b"}"),
+            ("flags", NAME("operator", "or_"), NAME("a", "Color"), b"(" + reduce_("a", "Color", 1) + reduce_("a", "Color", 2) + b"t", value({"k": 1})), ("of_class", getattr_, NAME("a", "Meta"), value((NAME("a", "Class"), "Inner")), value({"load": function})),
+            ("partial", NAME("functools", "partial"), NAME("a", "Bag"), NAME("a", "Bag") + b"\x85", b"}"), ("method", call(getattr_, NAME("torch", "Tensor"), "new"), NAME("torch", "Tensor"), b")", b"}"),
+            ("to_function", NAME("torch._utils", "_rebuild_tensor_v2"), function, TENSOR[len(NAME("torch._utils", "_rebuild_tensor_v2")):-1], b"}"),
+        ):
+            both("from_type_%s_%s_%s" % (name, rebuild, module), NAME(module, rebuild) + b"(" + of + cls + arguments + state + b"tR", "torch calls a method of what is no new tensor", NOT_PLAIN, 2)
+
+
 def arrays_of_objects():
     """numpy's loops over objects go down into arrays in arrays, without a look at how deep they are, or whether they are in themselves."""
     dtype = reduce_("numpy", "dtype", "O8", False, True) + value((3, "|", None, None, None, -1, -1, 63)) + b"bq\x200"
@@ -936,6 +969,7 @@ def objects_of_the_library():
 
 TENSOR_OF_BYTES = reduce_("torch._utils", "_rebuild_tensor_v2", reduce_("torch.storage", "_load_from_bytes", blob(legacy())), 0, (1,), (1,), False, NAME("collections", "OrderedDict") + b")R")
 
+methods_that_are_attributes()
 arrays_of_objects()
 in_use()
 without_a_quantizer()
