@@ -21,6 +21,7 @@
 #include "broadcast/transport_star.h"
 #include "broadcast/ucx_plugin.h"
 #include "io/network.h"
+#include "job/tcp_address.h"
 #include "job/tcp_call.h"
 
 #include <assert.h>
@@ -55,7 +56,7 @@ struct ucx {
 	struct ckpt_ucx *link;			 /* owned */
 	struct flight flights[CKPT_MOST_FLYING]; /* by ticket */
 	uint64_t begun, tags;
-	bool is_quiet, has_waited;
+	bool is_quiet;
 };
 
 bool ckpt_ucx_is_there(void)
@@ -185,30 +186,27 @@ static int vote(struct ckpt_transport *transport, uint64_t *numbers, size_t coun
 
 /* ---- the end ---- */
 
-/* It is waited for once: what has not come to rest by then is only looked at again. */
+/*
+ * After an error UCX is left alone, with the memory that it may write to: version 1.13 ends the process, or
+ * waits, where it is to take down a connection that has failed.
+ */
 static void end_ucx(struct ucx *t)
 {
-	if (!t->is_quiet && t->link)
-		t->is_quiet = t->ops->quiesce(t->link, t->has_waited ? 0 : QUIET_NSEC);
-	t->has_waited = true;
+	if (!t->star.broken && !t->is_quiet && t->link)
+		t->is_quiet = t->ops->quiesce(t->link, QUIET_NSEC);
 }
 
 /* The sockets stay until the end: who finds them closed would take this rank for the one that died. */
 static void give_up(struct ckpt_transport *transport)
 {
-	struct ucx *t = (struct ucx *)transport;
-
-	t->star.broken = true;
-	end_ucx(t);
+	((struct ucx *)transport)->star.broken = true;
 }
 
 static void release(struct ckpt_transport *transport, void *buffer)
 {
 	struct ucx *t = (struct ucx *)transport;
 
-	if (t->star.broken)
-		end_ucx(t);
-	if (!t->star.broken || t->is_quiet)
+	if (!t->star.broken)
 		ckpt_transport_host_release(transport, buffer);
 }
 
@@ -357,6 +355,23 @@ static int load_plugin(struct ucx *t, struct ckpt_error *err)
 	return rc < 0 ? rc : get(CKPT_UCX_PLUGIN_VERSION, &t->ops, err);
 }
 
+/*
+ * Unless somebody chose another one: the network by which the ranks beside this one have just been reached, and RDMA. UCX
+ * would take others, too, which may lead nowhere.
+ */
+static int open_link(struct ucx *t, const char *interface, struct ckpt_error *err)
+{
+	char next[CKPT_TCP_INTERFACE_NAME], previous[CKPT_TCP_INTERFACE_NAME], both[2 * CKPT_TCP_INTERFACE_NAME] = "";
+
+	if (interface)
+		return t->ops->open(interface, false, &t->link, err);
+	if (ckpt_tcp_interface_of(t->star.ring.next, next))
+		snprintf(both, sizeof(both), "%s", next);
+	if (ckpt_tcp_interface_of(t->star.ring.previous, previous) && strcmp(both, previous) != 0)
+		snprintf(both + strlen(both), sizeof(both) - strlen(both), "%s%s", *both ? "," : "", previous);
+	return t->ops->open(*both ? both : NULL, true, &t->link, err);
+}
+
 static int start(struct ckpt_star_transport *star, const struct ckpt_star_opening *o,
 		 struct ckpt_error *err)
 {
@@ -371,7 +386,7 @@ static int start(struct ckpt_star_transport *star, const struct ckpt_star_openin
 		t->tags |= (uint64_t)tags[i] << (32 + 8 * i);
 	rc = load_plugin(t, err);
 	if (rc == 0)
-		rc = t->ops->open(o->interface, &t->link, err);
+		rc = open_link(t, o->interface, err);
 	if (rc == 0)
 		rc = connect_ring(t, o, err);
 	if (rc == 0)

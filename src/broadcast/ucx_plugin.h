@@ -13,7 +13,7 @@
  * quiesce().
  */
 enum {
-	CKPT_UCX_PLUGIN_VERSION = 1,
+	CKPT_UCX_PLUGIN_VERSION = 2,
 	CKPT_UCX_MOST_ADDRESS = 16 << 10,
 	CKPT_UCX_SLOTS = CKPT_MOST_FLYING + 1, /* of operations that were begun */
 };
@@ -22,10 +22,11 @@ struct ckpt_ucx; /* the plug-in's */
 
 struct ckpt_ucx_ops {
 	/*
-	 * INTERFACE: the network that the bytes may go over, and the devices for RDMA behind it; NULL:
-	 * what UCX chooses, or $UCX_NET_DEVICES says.
+	 * INTERFACES: the networks that the bytes may go over, "eth0,ib0", and the devices for RDMA behind
+	 * them; or, with ANY_RDMA, all that this host has, unless $UCX_NET_DEVICES says otherwise. NULL: what
+	 * UCX chooses.
 	 */
-	int (*open)(const char *interface, struct ckpt_ucx **out, struct ckpt_error *err);
+	int (*open)(const char *interfaces, bool any_rdma, struct ckpt_ucx **out, struct ckpt_error *err);
 
 	/* What the rank before this one has to know to connect; the worker's. */
 	const void *(*address)(const struct ckpt_ucx *u, size_t *len);
@@ -57,7 +58,10 @@ struct ckpt_ucx_ops {
 	/* End what was begun, for up to NSEC. True: UCX touches no memory of others any more. */
 	bool (*quiesce)(struct ckpt_ucx *u, uint64_t nsec);
 
-	/* If it is not quiet, what UCX has is left alone. */
+	/*
+	 * If it is not quiet, or the connection was lost, what UCX has is left alone: UCX 1.13 may end the
+	 * process where it takes down what has failed.
+	 */
 	void (*close)(struct ckpt_ucx *u);
 };
 

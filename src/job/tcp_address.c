@@ -353,3 +353,32 @@ int ckpt_tcp_find_own(const char *name, struct ckpt_tcp_resolved *out, struct ck
 	freeifaddrs(list);
 	return rc;
 }
+
+/* Without ports, and scopes, which both have if they lie on a link. */
+static bool is_same_host(const struct sockaddr *a, const struct sockaddr_storage *b)
+{
+	if (a->sa_family != b->ss_family)
+		return false;
+	if (a->sa_family == AF_INET6)
+		return !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr));
+	return ((const struct sockaddr_in *)a)->sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+}
+
+bool ckpt_tcp_interface_of(int socket, char out[CKPT_TCP_INTERFACE_NAME])
+{
+	struct sockaddr_storage own;
+	socklen_t len = sizeof(own);
+	struct ifaddrs *list = NULL;
+	bool found = false;
+
+	if (getsockname(socket, (struct sockaddr *)&own, &len) < 0 || ckpt_tcp_address_is_loopback(&own) || getifaddrs(&list) < 0)
+		return false;
+	for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_flags & IFF_LOOPBACK || !is_same_host(i->ifa_addr, &own))
+			continue;
+		snprintf(out, CKPT_TCP_INTERFACE_NAME, "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name); /* "eth0:1" is a label */
+		found = *out;
+	}
+	freeifaddrs(list);
+	return found;
+}

@@ -54,6 +54,13 @@ bool ckpt_tcp_spot_read(const uint8_t in[CKPT_TCP_SPOT], struct sockaddr_storage
  */
 int ckpt_tcp_find_own(const char *name, struct ckpt_tcp_resolved *out, struct ckpt_error *err);
 
+/*
+ * The interface of this host whose address SOCKET has at this end, as "eth0". False: it is the loopback's, or
+ * none that this host knows.
+ */
+enum { CKPT_TCP_INTERFACE_NAME = 16 };
+bool ckpt_tcp_interface_of(int socket, char out[CKPT_TCP_INTERFACE_NAME]);
+
 /* 0.0.0.0, [::] */
 bool ckpt_tcp_address_is_any(const struct sockaddr_storage *address);
 void ckpt_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port);

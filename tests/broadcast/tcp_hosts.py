@@ -128,8 +128,6 @@ def check_filtered(some, work, source):
 
 
 def check_first_address(some, work, source):
-    if tcp.TRANSPORT == "ucx":
-        return  # takes all networks that there are: docs/broadcast.md
     """They meet in a folder, and one address of rank 0's host, maybe the first, leads nowhere: they take another."""
     for address in ("10.213.7.1/32", "10.213.8.1/32"):
         out = empty_folder(work, "first")

@@ -185,7 +185,7 @@ static void ucx_carries_where_all_have_it(void **state)
 		hellos[i].has_ucx = true;
 		lose_driver(i);
 	}
-	decides(NULL, "tcp"); /* it has to be asked for */
+	decides(NULL, "ucx");
 	decides("ucx", "ucx");
 	have_mpi();
 	decides(NULL, "mpi");

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucp/api/ucp.h>
+#include <unistd.h>
 
 static const uint64_t ALL_BITS = UINT64_MAX;
 
@@ -36,6 +37,7 @@ struct ckpt_ucx {
 	bool is_forced;	     /* the endpoint can be closed without the other side */
 	ucs_status_t failed; /* as the endpoint was told, or UCS_OK */
 	bool is_quiet;
+	struct ckpt_ucx *left; /* another one that was left alone */
 	struct operation slots[CKPT_UCX_SLOTS];
 };
 
@@ -47,37 +49,71 @@ static int fail_ucx(const char *what, ucs_status_t status, struct ckpt_error *er
 
 /* ---- opening ---- */
 
-/* "ib0" -> "ib0,mlx5_0:1": UCX gives a device for RDMA a name of its own. */
-static void list_devices(const char *interface, char *out, size_t size)
+static void add_device(char *out, size_t size, const char *name, const char *port)
 {
-	char path[300];
-	DIR *dir;
-	const struct dirent *e;
-	size_t len = (size_t)snprintf(out, size, "%.64s", interface);
+	size_t len = strlen(out);
 
-	snprintf(path, sizeof(path), "/sys/class/net/%.64s/device/infiniband", interface);
-	dir = opendir(path);
-	while (dir && len < size && (e = readdir(dir)))
-		if (e->d_name[0] != '.')
-			len += (size_t)snprintf(out + len, size - len, ",%.64s:1", e->d_name);
+	snprintf(out + len, size - len, "%s%.64s%s", len ? "," : "", name, port);
+}
+
+/* UCX gives a device for RDMA a name of its own, "mlx5_0:1": those in the folder PATH whose first port is up. */
+static void add_rdma(char *out, size_t size, const char *path)
+{
+	DIR *dir = opendir(path);
+	const struct dirent *e;
+	char file[400], state[4];
+
+	while (dir && (e = readdir(dir))) {
+		FILE *port;
+
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof(file), "/sys/class/infiniband/%.64s/ports/1/state", e->d_name);
+		port = fopen(file, "re");
+		if (port && fgets(state, sizeof(state), port) && state[0] == '4') /* "4: ACTIVE" */
+			add_device(out, size, e->d_name, ":1");
+		if (port)
+			fclose(port);
+	}
 	if (dir)
 		closedir(dir);
 }
 
-static int make_context(struct ckpt_ucx *u, const char *interface, struct ckpt_error *err)
+/* "ib0" -> "ib0,mlx5_0:1" */
+static void list_devices(const char *interfaces, bool any_rdma, char *out, size_t size)
+{
+	char path[300];
+
+	*out = '\0';
+	for (const char *one = interfaces; *one; one += strspn(one, ",")) {
+		size_t len = strcspn(one, ",");
+
+		snprintf(path, sizeof(path), "%.*s", (int)len, one);
+		add_device(out, size, path, "");
+		snprintf(path, sizeof(path), "/sys/class/net/%.*s/device/infiniband", (int)len, one);
+		if (!any_rdma)
+			add_rdma(out, size, path);
+		one += len;
+	}
+	if (any_rdma && access("/dev/infiniband", X_OK) == 0) /* else UCX warns that it cannot use them */
+		add_rdma(out, size, "/sys/class/infiniband");
+}
+
+static int make_context(struct ckpt_ucx *u, const char *interfaces, bool any_rdma, struct ckpt_error *err)
 {
 	ucp_params_t params = { .field_mask = UCP_PARAM_FIELD_FEATURES |
 					      UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
 				.features = UCP_FEATURE_TAG,
 				.estimated_num_eps = 2 };
-	char devices[256];
+	const char *chosen = getenv("UCX_NET_DEVICES");
+	char devices[1024];
 	ucp_config_t *config;
 	ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
 	if (status != UCS_OK)
 		return fail_ucx("cannot read its settings (UCX_*)", status, err);
-	if (interface) {
-		list_devices(interface, devices, sizeof(devices));
+	if (interfaces && !(any_rdma && chosen && *chosen)) {
+		list_devices(interfaces, any_rdma, devices, sizeof(devices));
 		status = ucp_config_modify(config, "NET_DEVICES", devices);
 	}
 	if (status == UCS_OK)
@@ -109,8 +145,13 @@ static int make_worker(struct ckpt_ucx *u, struct ckpt_error *err)
 
 static void close_ucx(struct ckpt_ucx *u)
 {
-	if (!u->is_quiet && u->was_connected)
+	static struct ckpt_ucx *left; /* for who looks for leaks */
+
+	if ((!u->is_quiet || u->failed != UCS_OK) && u->was_connected) {
+		u->left = left;
+		left = u;
 		return;
+	}
 	if (u->address)
 		ucp_worker_release_address(u->worker, u->address);
 	if (u->worker)
@@ -120,7 +161,7 @@ static void close_ucx(struct ckpt_ucx *u)
 	free(u);
 }
 
-static int open_ucx(const char *interface, struct ckpt_ucx **out, struct ckpt_error *err)
+static int open_ucx(const char *interfaces, bool any_rdma, struct ckpt_ucx **out, struct ckpt_error *err)
 {
 	struct ckpt_ucx *u = calloc(1, sizeof(*u));
 	int rc;
@@ -128,7 +169,7 @@ static int open_ucx(const char *interface, struct ckpt_ucx **out, struct ckpt_er
 	*out = NULL;
 	if (!u)
 		return ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
-	rc = make_context(u, interface, err);
+	rc = make_context(u, interfaces, any_rdma, err);
 	if (rc == 0)
 		rc = make_worker(u, err);
 	if (rc < 0)
