@@ -200,7 +200,7 @@ struct ckpt_broadcast_report {
  * Returns 0, or an error of this rank, or the one that all ranks were told; REPORT->code says what
  * kind. Blocks until all ranks are done or a peer was silent for too long. Only one thread of a
  * process may call it at a time; with `collectives` or the `rendezvous` id:HEX, one for each rank.
- * It reads the environment (launchers, CKPT_*) and never changes it: a program sets NCCL_* and
+ * It reads the environment (launchers, CKPT_*, UCX_*) and never changes it: a program sets NCCL_* and
  * CUDA_MODULE_LOADING itself, before it starts threads. NCCL_COMM_BLOCKING=1, and an NCCL_ALGO that
  * has no Ring for broadcasts, are refused.
  *
