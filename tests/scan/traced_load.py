@@ -22,6 +22,7 @@ import collections  # noqa: E402
 import datetime  # noqa: E402,F401
 import decimal  # noqa: E402,F401
 import encodings.cp437  # noqa: E402,F401
+import encodings.raw_unicode_escape  # noqa: E402,F401
 import fractions  # noqa: E402,F401
 import pathlib  # noqa: E402,F401
 import shutil  # noqa: E402,F401
