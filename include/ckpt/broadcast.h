@@ -109,7 +109,7 @@ struct ckpt_broadcast_options {
 	const char *job_key;   /* up to 500 bytes, the same for all ranks of one start of the job */
 	const char *transport; /* "self", "mpi", "nccl", "ucx", "tcp"; NULL: what is there */
 	uint32_t readers;      /* ranks 0 .. readers - 1 read, in turn; 0: one */
-	uint64_t chunk;	       /* bytes; 0: 1 MiB, to GPUs 8, to one 4, less for small sources */
+	uint64_t chunk;	       /* bytes; 0: 1 MiB, to GPUs 8, to one 4, less for small sources and for many ranks */
 	uint32_t depth;	       /* chunks in memory; 0: 4 to 16, for 16 MiB, to a GPU 128 */
 	uint32_t threads;      /* that read and write, for each rank; 0: 4 to 8, to a GPU 12 */
 	double timeout_s;      /* without a byte, or an answer; 0: 60 s */

@@ -38,6 +38,8 @@ static void run_steps(struct ckpt_session *s)
 	ckpt_session_choose_chunks(s, on_gpu);
 	if (ckpt_step_offer(s))
 		return;
+	if (!on_gpu)
+		ckpt_session_fit_chunks(s);
 	/* a small source also has several chunks */
 	part = s->manifest.total / (on_gpu ? FEW_CHUNKS_OF_GPU : FEW_CHUNKS);
 	if (s->o.chunk > part + LEAST_CHUNK)

@@ -18,6 +18,8 @@
 
 enum {
 	CHUNK = 1 << 20,      /* some of them stay in a cache between processes of a node */
+	SMALL_CHUNK = 64 << 10,
+	CHUNK_COSTS = 25000, /* bytes that a network carries in the time that a chunk costs besides: 20 us of 10 Gbit/s */
 	/* larger ones leave the cache and take longer until the first is there, smaller ones cost calls of NCCL */
 	GPU_CHUNK = 8 << 20,
 	LONE_GPU_CHUNK = 4 << 20,
@@ -53,6 +55,32 @@ static uint32_t choose_threads(bool on_gpu)
 	if (!on_gpu)
 		count /= 2;
 	return count < THREADS ? THREADS : count < most ? count : most;
+}
+
+/*
+ * From rank to rank TOTAL bytes take (TOTAL + (RANKS - 2) * chunk) / rate, for the last one gets a chunk once
+ * all before it have had it; and TOTAL / chunk times what each chunk costs. That is least where chunk^2 is
+ * TOTAL * CHUNK_COSTS / (RANKS - 2).
+ */
+uint64_t ckpt_session_best_chunk(uint64_t total, uint32_t ranks)
+{
+	const uint64_t more_than_enough = (uint64_t)1 << 40;
+	uint64_t share = total / (ranks > 2 ? ranks - 2 : 1), chunk = CHUNK;
+
+	if (ranks <= 2 || share > more_than_enough)
+		return CHUNK;
+	while (chunk > SMALL_CHUNK && chunk * chunk > share * CHUNK_COSTS)
+		chunk /= 2;
+	return chunk;
+}
+
+void ckpt_session_fit_chunks(struct ckpt_session *s)
+{
+	if (!s->standard_chunk)
+		return;
+	s->o.chunk = ckpt_session_best_chunk(s->manifest.total, s->world.size);
+	if (s->standard_depth)
+		s->o.depth = CKPT_MOST_FLYING < MEMORY / s->o.chunk ? CKPT_MOST_FLYING : (uint32_t)(MEMORY / s->o.chunk);
 }
 
 void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu)

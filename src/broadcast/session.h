@@ -67,4 +67,10 @@ void ckpt_session_each_wish(const struct ckpt_session *s, uint32_t out[CKPT_WISH
 /* Choose the size and number of chunks that the options leave open. */
 void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu);
 
+/* The same, from host to host, once it is known how many bytes there are. */
+void ckpt_session_fit_chunks(struct ckpt_session *s);
+
+/* 64 KiB to 1 MiB, by a model of the ring that docs/broadcast.md states. */
+uint64_t ckpt_session_best_chunk(uint64_t total, uint32_t ranks);
+
 #endif

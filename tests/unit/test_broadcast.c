@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "broadcast/session.h"
 #include "sim_ranks.h"
 
 #include <errno.h>
@@ -316,6 +317,33 @@ static void no_part_of_a_file_is_ever_left(void **state)
 	print_message("%u broadcasts, %u files\n", rounds, whole);
 }
 
+/* Bytes that a network could carry meanwhile: docs/broadcast.md. */
+static double time_of(double total, double n, double chunk)
+{
+	return total + (n > 2 ? n - 2 : 0) * chunk + total / chunk * 25000;
+}
+
+static void chunks_fit_the_source_and_the_ranks(void **state)
+{
+	static const uint32_t counts[] = { 1, 2, 3, 8, 64, 1024, UINT32_MAX };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(counts); i++)
+		for (unsigned shift = 0; shift < 64; shift++) {
+			uint64_t total = (uint64_t)1 << shift, chunk = ckpt_session_best_chunk(total, counts[i]);
+			double best = time_of((double)total, counts[i], 1 << 20);
+
+			for (uint64_t c = 64 << 10; c < 1 << 20; c *= 2)
+				best = time_of((double)total, counts[i], (double)c) < best ? time_of((double)total, counts[i], (double)c) : best;
+			assert_true(chunk >= 64 << 10 && chunk <= 1 << 20 && chunk % 4096 == 0);
+			assert_true(counts[i] <= 2 || time_of((double)total, counts[i], (double)chunk) <= 1.1 * best);
+		}
+	assert_int_equal(ckpt_session_best_chunk(UINT64_MAX, 8), 1 << 20);
+	assert_int_equal(ckpt_session_best_chunk((uint64_t)8 << 20, 2), 1 << 20);
+	assert_int_equal(ckpt_session_best_chunk((uint64_t)8 << 20, 1024), 64 << 10);
+	assert_int_equal(ckpt_session_best_chunk((uint64_t)140 << 30, 64), 1 << 20);
+}
+
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, sim_setup, sim_teardown)
 
 UNIT_SUITE(test_broadcast)
@@ -328,6 +356,7 @@ UNIT_SUITE(test_broadcast)
 		WITH_FILE(a_rank_that_dies_is_noticed),
 		WITH_FILE(who_is_silent_is_told),
 		WITH_FILE(no_part_of_a_file_is_ever_left),
+		cmocka_unit_test(chunks_fit_the_source_and_the_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
