@@ -18,32 +18,56 @@ struct output {
 	uint32_t crc32;
 };
 
+/* False: it becomes too much. */
+static bool may_come(struct output *o, size_t len)
+{
+	struct ckpt_scanner *s = o->zip->s;
+
+	if (len > s->budget || ckpt_scan_is_cancelled(s))
+		return false;
+	s->budget -= len;
+	return true;
+}
+
+static void count_output(struct output *o, const uint8_t *bytes, size_t len)
+{
+	o->len += len;
+	o->crc32 = libdeflate_crc32(o->crc32, bytes, len);
+}
+
 /* False: it becomes too much, or there is no memory. */
 static bool add_output(struct output *o, const uint8_t *bytes, size_t len)
 {
-	struct ckpt_scanner *s = o->zip->s;
 	size_t keep = o->kept.len < o->most ? len : 0;
 
 	if (keep > o->most - o->kept.len)
 		keep = (size_t)(o->most - o->kept.len);
-	if (len > s->budget || ckpt_scan_is_cancelled(s))
+	if (!may_come(o, len))
 		return false;
-	s->budget -= len;
 	ckpt_buf_add(&o->kept, bytes, keep);
-	o->len += len;
-	o->crc32 = libdeflate_crc32(o->crc32, bytes, len);
-	s->no_memory |= o->kept.bad;
+	count_output(o, bytes, len);
+	o->zip->s->no_memory |= o->kept.bad;
 	return !o->kept.bad;
 }
 
+/* What is kept is read where it stays, all else into one block after the other. */
 static bool copy_stored(struct output *o, const struct ckpt_loose_entry *e, uint8_t *block)
 {
 	for (uint64_t at = 0; at < e->csize;) {
-		size_t len = e->csize - at < BLOCK ? (size_t)(e->csize - at) : BLOCK;
+		uint64_t room = o->most - o->kept.len, left = e->csize - at;
+		size_t len = left < BLOCK ? (size_t)left : BLOCK;
+		uint8_t *to = block;
 
-		if (!ckpt_loose_zip_at(o->zip, e->data_off + at, block, len) ||
-		    !add_output(o, block, len))
+		if (room && len > room)
+			len = (size_t)room;
+		if (!may_come(o, len))
 			return false;
+		if (room)
+			to = ckpt_buf_grow(&o->kept, len);
+		o->zip->s->no_memory |= !to;
+		if (!to || !ckpt_loose_zip_at(o->zip, e->data_off + at, to, len))
+			return false;
+		count_output(o, to, len);
 		at += len;
 	}
 	return true;
@@ -95,11 +119,12 @@ uint8_t *ckpt_loose_zip_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loos
 	struct output o = { .zip = zip, .most = most };
 	/* Not more than a record needs: a file may have very many small ones. */
 	size_t in = e->csize < BLOCK ? (size_t)e->csize + 1 : BLOCK;
-	uint8_t *blocks = malloc(in + (e->method == DEFLATED ? BLOCK : 0));
+	/* and none for a stored one that is kept whole */
+	uint8_t *blocks = e->method == DEFLATED || e->csize > most ? malloc(in + (e->method == DEFLATED ? BLOCK : 0)) : NULL;
 	bool ok;
 
-	zip->s->no_memory |= !blocks;
-	ok = blocks &&
+	zip->s->no_memory |= !blocks && (e->method == DEFLATED || e->csize > most);
+	ok = !zip->s->no_memory &&
 	     (e->method == DEFLATED ? unpack_record(&o, e, blocks, blocks + in) : copy_stored(&o, e, blocks));
 	free(blocks);
 	if (ok && !o.kept.data)

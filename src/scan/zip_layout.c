@@ -127,13 +127,11 @@ static void compare_descriptor(struct ckpt_loose_zip *zip, const struct ckpt_loo
 	uint8_t bytes[24];
 	struct ckpt_reader r = { bytes, sizeof(bytes), 0, false };
 	uint64_t end = e->data_off + e->csize, limit = zip->directory_off;
+	size_t len = end + 24 <= limit ? 24 : 16;
 	bool wide, narrow;
 
-	if (end + 16 > limit || !ckpt_loose_zip_at(zip, end, bytes, 16) ||
-	    memcmp(bytes, "PK\7\10", 4) != 0)
-		return;
-	memset(bytes + 16, 0, 8);
-	if (end + 24 <= limit && !ckpt_loose_zip_at(zip, end, bytes, 24))
+	memset(bytes, 0, sizeof(bytes));
+	if (end + len > limit || !ckpt_loose_zip_at(zip, end, bytes, len) || memcmp(bytes, "PK\7\10", 4) != 0)
 		return;
 	ckpt_read_u32(&r);
 	if (ckpt_read_u32(&r) != e->crc32) {
@@ -384,6 +382,7 @@ static void check_places(struct ckpt_loose_zip *zip)
 
 	for (uint32_t i = 0; i < count && zip->s->rc == 0; i++) {
 		const struct ckpt_loose_entry e = zip->entries[zip->order[i]];
+		uint64_t end;
 
 		if (!e.data_off)
 			continue;
@@ -394,7 +393,8 @@ static void check_places(struct ckpt_loose_zip *zip)
 			ckpt_loose_zip_odd(zip, &e, 0, "it overlaps the record in front of it");
 		else if (e.header_off > at)
 			scan_gap(zip, at, e.header_off - at);
-		at = end_of_record(zip, &e) > at ? end_of_record(zip, &e) : at;
+		end = end_of_record(zip, &e);
+		at = end > at ? end : at;
 	}
 	if (zip->directory_off > at)
 		scan_gap(zip, at, zip->directory_off - at);
