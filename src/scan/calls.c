@@ -275,8 +275,8 @@ static bool is_of_numpy_random(struct ckpt_scan_walk *w, uint32_t i, const struc
 	const struct ckpt_global *g =
 		ckpt_scan_callee(w, v->kind == CKPT_CALL ? v->u.call->func : v);
 
-	if (v->kind < CKPT_GLOBAL)
-		return true;
+	if (v->kind < CKPT_GLOBAL) /* the state of a SeedSequence, else a name */
+		return v->kind < CKPT_TUPLE || i == 2;
 	if (!g || strncmp(g->module, "numpy.random", 12) != 0 || !ckpt_is_one_of(g->name, classes))
 		return false;
 	return i != 1 || !strcmp(g->name, "__bit_generator_ctor");
@@ -299,6 +299,19 @@ static bool are_fitting(struct ckpt_scan_checked_call *c)
 		if (!may_be(c, i, args->items[i]))
 			return false;
 	return true;
+}
+
+/* A function where the row says that a class is: what is done with a class is to look something up on it, and to call that. */
+static bool has_function_for_class(struct ckpt_scan_checked_call *c)
+{
+	const uint64_t classes = CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE;
+
+	if (c->rule->call != CKPT_CALL_PLAIN && c->rule->call != CKPT_CALL_TENSOR_WHOLE)
+		return false; /* these look at it themselves */
+	for (uint32_t i = 0; i < c->args->u.seq.count && c->rule->args[0]; i++)
+		if (ckpt_scan_wanted(c->rule, i) & classes && !(ckpt_scan_wanted(c->rule, i) & CKPT_TYPE_OBJECT) && ckpt_scan_is_no_class(c->w, c->args->u.seq.items[i]))
+			return true;
+	return false;
 }
 
 /*
@@ -468,6 +481,12 @@ static void check_data(struct ckpt_scan_checked_call *c)
 		say_misfit(c);
 		return;
 	}
+	if (has_function_for_class(c)) {
+		say_dangerous(c, ": with a function in the place of a class");
+		return;
+	}
+	if (rule->kind == CKPT_SCAN_OBJECT)
+		ckpt_scan_is_given(c);
 	if (rule->call != CKPT_CALL_NEW && rule->call != CKPT_CALL_PARTIAL && rule->call != CKPT_CALL_GETATTR && rule->call != CKPT_CALL_GETITEM)
 		freeze_arguments(c);
 	if (!strcmp(rule->name, "or_") && (!ckpt_scan_is_flag(c->w, first) || !ckpt_scan_is_flag(c->w, ckpt_scan_arg(c->args, 1)))) {
@@ -536,7 +555,7 @@ static void check_data(struct ckpt_scan_checked_call *c)
 		ckpt_scan_mark(first, CKPT_SCAN_USED);
 		return;
 	case CKPT_CALL_FACTORY:
-		if (first && first->kind == CKPT_GLOBAL)
+		if (first && first->kind != CKPT_NONE)
 			check_inner(c, CKPT_CALL_REDUCE, first, &ckpt_value_empty_tuple);
 		return;
 	case CKPT_CALL_RANGE:
@@ -598,6 +617,8 @@ static bool names_zone_file(struct ckpt_scan_walk *w, const struct ckpt_value *v
 
 static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value *func)
 {
+	/* functions, which such modules import */
+	static const char *const of_typing[] = { "NamedTuple", "TypedDict", "NewType", "TypeVar", "ParamSpec", "TypeVarTuple", NULL };
 	struct ckpt_scan_global *entry;
 	char args[SHOWN_ARGS];
 
@@ -633,7 +654,7 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 	if (!strncmp(c->func->module, "torch.", 6) && c->rule->kind == CKPT_SCAN_OBJECT &&
 	    !*c->rule->name && c->kind == CKPT_CALL_REDUCE &&
 	    (c->args->kind != CKPT_TUPLE || c->args->u.seq.count) &&
-	    !(has_enumerations(c->func->module) && are_scalars(c->args))) {
+	    !(has_enumerations(c->func->module) && are_scalars(c->args) && !ckpt_is_one_of(c->func->name, of_typing))) {
 		say_dangerous(c, ": torch writes such objects without calling their class");
 		return;
 	}

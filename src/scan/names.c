@@ -48,7 +48,7 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("argparse", "Namespace", PLAIN, 0, 0),
 	OBJECT("types", "SimpleNamespace", PLAIN, 0, 1),
 	OBJECT("types", "MappingProxyType", PLAIN, 1, 1),
-	OBJECT("collections", "ChainMap", PLAIN, 0, -1),
+	OBJECT("collections", "ChainMap", PLAIN, 0, 0), /* it writes into the dict that it is given */
 	OBJECT("collections", "UserDict", PLAIN, 0, 1),
 	OBJECT("collections", "UserList", PLAIN, 0, 1),
 	OBJECT("random", "Random", PLAIN, 0, 1),

@@ -33,7 +33,8 @@ enum given {
 	GIVEN_NUMBERS,	  /* nothing that names something: any class */
 	GIVEN_TO_FUNCTION, /* the same */
 	GIVEN_INSIDE,	  /* neither function nor class: what append(), __setitem__() and __setstate__() of the object may be, or call */
-	GIVEN_TO_MEMBER	  /* no function: what the object holds, which another call gives, too */
+	GIVEN_TO_MEMBER,  /* no function: what the object holds, which another call gives, too */
+	GIVEN_AS_STATE	  /* no function: an object, which an unpickler asks for its items() */
 };
 
 /* A call that is looked at again behind the last opcode; of its keywords there is another one. */
@@ -88,6 +89,19 @@ bool ckpt_scan_may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value
 	if (rule->kind == CKPT_SCAN_DATA || is_number_class(g))
 		return false;
 	return rule->call_runs_code || rule->kind == CKPT_SCAN_CODE || !is_named_as_class(last_name(g));
+}
+
+bool ckpt_scan_is_no_class(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	/* subclasses of ndarray, of which numpy makes arrays without calling them */
+	static const char *const arrays[] = { "matrix", "memmap", "recarray", "chararray", "record", NULL };
+	const struct ckpt_global *g = v->kind >= CKPT_GLOBAL ? ckpt_scan_callee(w, v) : NULL;
+
+	if (!g)
+		return true;
+	if (ckpt_scan_rule(g->module, g->name)->kind == CKPT_SCAN_DATA || is_number_class(g))
+		return false;
+	return !is_named_as_class(last_name(g)) && !(!strncmp(g->module, "numpy", 5) && ckpt_is_one_of(g->name, arrays));
 }
 
 /* Is V a class, or function, of the package that G is in? */
@@ -225,6 +239,36 @@ static void look_again(struct ckpt_scan_checked_call *c, enum given given)
 		if (args && (args->kind != CKPT_TUPLE || args->u.seq.count))
 			note_call(c->w, &(struct ckpt_scan_package_call){ c->func, args, (uint32_t)c->w->m.op.pos, c->kind, (uint8_t)given });
 	}
+}
+
+void ckpt_scan_is_given(struct ckpt_scan_checked_call *c)
+{
+	const struct ckpt_value *state = ckpt_scan_arg(c->args, 2);
+
+	if (c->rule->call != CKPT_CALL_PLAIN || !strcmp(c->rule->name, "or_")) /* followed by calls.c */
+		return;
+	if (strncmp(c->rule->module, "numpy.", 6) != 0)
+		look_again(c, GIVEN_AS_WRITTEN);
+	else if (state && !strncmp(c->rule->name, CYTHON, sizeof(CYTHON) - 1)) /* of numpy's, which are given functions of numpy */
+		note_call(c->w, &(struct ckpt_scan_package_call){ c->func, state, (uint32_t)c->w->m.op.pos, c->kind, GIVEN_AS_WRITTEN });
+}
+
+void ckpt_scan_has_state(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *state)
+{
+	const struct ckpt_global *g = object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL;
+
+	if (state->kind == CKPT_TUPLE && state->u.seq.count == 2) { /* of __dict__, and of slots */
+		for (uint32_t i = 0; i < 2; i++)
+			if (state->u.seq.items[i]->kind >= CKPT_GLOBAL)
+				ckpt_scan_has_state(w, object, state->u.seq.items[i]);
+		return;
+	}
+	if (state->kind < CKPT_GLOBAL || state == object)
+		return;
+	if (ckpt_scan_may_be_function(w, state) || ckpt_scan_is_getattr(state))
+		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "sets the state of an object to what only running the file would show");
+	else if (g && ckpt_scan_type(w, state) == CKPT_TYPE_OBJECT)
+		note_call(w, &(struct ckpt_scan_package_call){ g, state, (uint32_t)w->m.op.pos, object->u.call->kind, GIVEN_AS_STATE });
 }
 
 /* What CALL makes an object of, by itself or through copyreg. */
@@ -428,6 +472,8 @@ static void push_arguments(struct search *f, const struct ckpt_call *call, const
 
 	if (rule && !strcmp(rule->name, "_reconstructor")) /* class, base, state */
 		from = 2;
+	else if (rule && !strncmp(rule->name, CYTHON, sizeof(CYTHON) - 1)) /* class, checksum, state */
+		from = 1;
 	if (call->args->kind != CKPT_TUPLE)
 		push(f, call->args);
 	else if (!rule || rule->then != CKPT_THEN_NUMPY_ARRAY)
@@ -564,11 +610,14 @@ static void say(struct search *f, const struct ckpt_scan_package_call *call, con
 	char name[SHOWN_NAME], args[SHOWN_ARGS], given[SHOWN_NAME];
 	uint64_t at = f->w->in->base + call->pos;
 	const char *does = call->kind == CKPT_CALL_REDUCE ? "calls" : "makes an instance of";
-	bool is_member = call->given == GIVEN_TO_MEMBER, is_filled = is_member || call->given == GIVEN_INSIDE;
+	bool is_member = call->given == GIVEN_TO_MEMBER, is_state = call->given == GIVEN_AS_STATE, is_filled = is_member || call->given == GIVEN_INSIDE;
 
 	ckpt_scan_show_global(call->func, name, sizeof(name));
-	ckpt_scan_show_args(is_filled ? call->args->u.call->args : call->args, args, sizeof(args));
-	if (is_member)
+	ckpt_scan_show_args(is_filled || is_state ? call->args->u.call->args : call->args, args, sizeof(args));
+	if (is_state)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "state", at, "sets the state of an object of %s to an object that has the function %s, which the load may call", name,
+			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call");
+	else if (is_member)
 		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "state", at, "puts the function %s into %s%s, which may be a member of an enumeration: every call that gives it has the function, too",
 			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call", name, args);
 	else if (f->wanted == A_FUNCTION && is_filled)

@@ -486,6 +486,7 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	ckpt_scan_fills_object(w, object);
 	ckpt_scan_copied(w, state);
 	ckpt_scan_attributes(w, state);
+	ckpt_scan_has_state(w, object, state);
 	ckpt_scan_keeps_functions(w, object, &state, 1);
 	if (rule->then == CKPT_THEN_NUMPY_ARRAY) /* of objects: see depth.c */
 		ckpt_scan_put_into(w, &object, 1);

@@ -231,6 +231,12 @@ struct ckpt_scan_checked_call {
 /* Of a function of CKPT_CALL_OF_PACKAGE, whose arguments fit its row: has a package's own pickler written it? */
 bool ckpt_scan_is_as_package_writes(struct ckpt_scan_checked_call *c);
 
+/* A call that has a rule of its own, and makes an object: it gets no function, either. */
+void ckpt_scan_is_given(struct ckpt_scan_checked_call *c);
+
+/* OBJECT gets STATE by BUILD: if that is an object itself, what it has counts for attributes. */
+void ckpt_scan_has_state(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *state);
+
 /* A date or time is made, with a time zone perhaps: Python calls methods of that. */
 void ckpt_scan_has_zone(struct ckpt_scan_checked_call *c);
 
@@ -243,6 +249,9 @@ bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c);
 
 /* Is V, by its name, a function that nobody knows, or what keeps one to be called? */
 bool ckpt_scan_may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+
+/* Is V, by its name, no class, or something that is looked up on an object? */
+bool ckpt_scan_is_no_class(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 
 /* Is V a member of an enumeration, as Python writes those that are joined by or_()? */
 bool ckpt_scan_is_flag(struct ckpt_scan_walk *w, const struct ckpt_value *v);

@@ -877,6 +877,39 @@ def methods_that_are_attributes():
             both("from_type_%s_%s_%s" % (name, rebuild, module), NAME(module, rebuild) + b"(" + of + cls + arguments + state + b"tR", "torch calls a method of what is no new tensor", NOT_PLAIN, 2)
 
 
+def what_the_table_made_of_objects():
+    """Calls that have rows of their own, aliases of dicts, states that are objects: a function goes through none of them."""
+    function, getattr_ = NAME("a.b", "func"), NAME("builtins", "getattr")
+    bag = NAME("a", "Bag") + b")\x81"
+
+    def holds(key, item=function):
+        return bag + value({key: item}) + b"b"
+
+    for form, given in (("bare", function), ("held", holds("stride")), ("listed", b"]" + function + b"a"), ("method", call(getattr_, holds("x"), "x"))):
+        both("njt_%s" % form, reduce_("torch.nested._internal.nested_tensor", "_rebuild_njt", b"}" + value("values") + given + b"s"), "torch calls methods of the values")
+        both("njt_by_type_%s" % form, NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + NAME("torch.nested._internal.nested_tensor", "_rebuild_njt") + NAME("a", "Tensor") + b"(}" + value("values") + given + b"st}tR", "the same by a function of torch")
+        both("generator_%s" % form, reduce_("numpy.random._pickle", "__generator_ctor", b"(" + given + b"t"), "numpy calls what it is given", NOT_PLAIN)
+        both("map_%s" % form, reduce_("collections", "ChainMap", b"}q\x09") + value("k") + given + b"s0" + NAME("a", "Class") + b"h\x09\x85R", "a dict that another object writes into", NOT_PLAIN)
+        both("map_state_%s" % form, reduce_("collections", "ChainMap", b"}q\x09") + value("append") + given + b"s0" + bag + b"h\x09b" + value(1) + b"a", "the same as a state", NOT_PLAIN)
+    hidden = bag + call(getattr_, holds("data", value({"items": function})), "data") + b"b"
+    for name, state in (("getattr", hidden), ("user_dict", NAME("collections", "UserDict") + b")\x81" + value({"data": {"items": function}}) + b"b"), ("proxy", reduce_("types", "MappingProxyType", value({"items": function}))),
+                        ("object", holds("items")), ("slots", b"N" + call(getattr_, holds("data", value({"append": function})), "data") + b"\x86"), ("or", reduce_("operator", "or_", call(getattr_, holds("a"), "a"), call(getattr_, holds("b"), "b")))):
+        both("state_object_%s" % name, bag + state + b"b", "a state that is an object, whose items() an unpickler calls", NOT_PLAIN)
+    looked_up = call(getattr_, holds("Inner"), "Inner")
+    for name, cls in (("of_object", looked_up), ("function", function), ("method", call(getattr_, NAME("a", "Bag"), "method"))):
+        for module, function_, arguments in (("numpy.ma.core", "_mareconstruct", (NAME("numpy", "ndarray"), (0,), blob(b"b"))), ("numpy.core.multiarray", "_reconstruct", ((0,), blob(b"b"))), ("collections", "defaultdict", ()),
+                                             ("torch._utils", "_rebuild_wrapper_subclass", (NAME("torch", "float32"), (1,), (1,), 0, NAME("torch", "strided"), reduce_("torch", "device", "cpu"), False))):
+            both("class_%s_%s" % (function_, name), reduce_(module, function_, cls, *arguments), "a function in the place of a class")
+    both("ma_second", reduce_("numpy.ma.core", "_mareconstruct", NAME("numpy.ma.core", "MaskedArray"), looked_up, (0,), blob(b"b")), "a function in the place of a class")
+    sample("ma_fine.pkl", proto(2, reduce_("numpy.ma.core", "_mareconstruct", NAME("numpy.ma.core", "MaskedArray"), NAME("numpy", "ndarray"), (0,), blob(b"b"))), "as numpy writes it", {"needs-objects"})
+    sample("defaultdict_inner_fine.pkl", proto(2, reduce_("collections", "defaultdict", call(getattr_, NAME("a", "Bag"), "Inner"))), "a class in a class", {"needs-objects"})
+    for module in ("_testlimitedcapi", "_testcapi", "_testclinic", "_xxtestfuzz", "_ctypes_test", "__hello__", "xxlimited", "_wmi", "_pylong", "_testinternalcapi"):
+        for word in ("PyImport_ImportModule", "Class"):
+            both("library_%s_%s" % (module, word), reduce_(module, word, "this"), "a module that belongs to Python")
+    for name in ("NamedTuple", "NewType", "TypedDict"):
+        both("typing_%s" % name, reduce_("torch.distributed._tensor.placement_types", name, "x"), "a function that a module of enumerations imports")
+
+
 def arrays_of_objects():
     """numpy's loops over objects go down into arrays in arrays, without a look at how deep they are, or whether they are in themselves."""
     dtype = reduce_("numpy", "dtype", "O8", False, True) + value((3, "|", None, None, None, -1, -1, 63)) + b"bq\x200"
@@ -970,6 +1003,7 @@ def objects_of_the_library():
 TENSOR_OF_BYTES = reduce_("torch._utils", "_rebuild_tensor_v2", reduce_("torch.storage", "_load_from_bytes", blob(legacy())), 0, (1,), (1,), False, NAME("collections", "OrderedDict") + b")R")
 
 methods_that_are_attributes()
+what_the_table_made_of_objects()
 arrays_of_objects()
 in_use()
 without_a_quantizer()
