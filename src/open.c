@@ -16,6 +16,7 @@
 #include "numpy/numpy.h"
 #include "set/listing.h"
 #include "set/set.h"
+#include "side_files.h"
 
 #include <string.h>
 
@@ -120,6 +121,18 @@ static bool makes_folder(const struct ckpt_format *format)
 	       format->code == CKPT_FORMAT_NPY_FOLDER;
 }
 
+/* Can the output, a directory or not, be what CKPT_SAVE_IN_FOLDER and `files` ask for? */
+static int check_side_files(const struct ckpt_save_options *o, bool is_folder, bool is_set, struct ckpt_error *err)
+{
+	if (o->flags & CKPT_SAVE_TO_FD && (o->file_count || o->flags & CKPT_SAVE_IN_FOLDER))
+		return ckpt_fail(err, CKPT_E_ARG, "what goes to a pipe is one file, without others or a directory");
+	if (o->flags & CKPT_SAVE_IN_FOLDER && is_folder)
+		return ckpt_fail(err, CKPT_E_ARG, "the output is a directory itself, not a file in one");
+	if (o->file_count && is_folder && !is_set)
+		return ckpt_fail(err, CKPT_E_ARG, "other files are written with a single file, or a set of shards, alone");
+	return ckpt_side_files_check(o, err);
+}
+
 int ckpt_save(const struct ckpt_model *model, const char *path,
 	      const struct ckpt_save_options *options, struct ckpt_save_report *report,
 	      struct ckpt_error *err)
@@ -127,11 +140,11 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_save_report r = CKPT_SAVE_REPORT_INIT;
 	const struct ckpt_format *format;
-	bool by_rank;
+	bool by_rank, is_set;
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	if (rc == 0)
-		rc = ckpt_flags_check(o.flags, CKPT_SAVE_FLAGS | CKPT_SAVE_TO_FD, err);
+		rc = ckpt_flags_check(o.flags, CKPT_SAVE_FLAGS | CKPT_SAVE_TO_FD | CKPT_SAVE_IN_FOLDER, err);
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(r), err);
 	if (rc < 0)
@@ -149,12 +162,18 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 					       "a directory of files cannot go to a pipe"),
 				     path, NULL, CKPT_NO_OFFSET);
 	by_rank = o.ranks && o.format && format == &ckpt_format_safetensors;
+	is_set = !by_rank && (o.shard_size || format->code == CKPT_FORMAT_HUGGING_FACE);
+	rc = check_side_files(&o, by_rank || is_set || makes_folder(format), is_set, err);
+	if (rc < 0)
+		return rc;
 	if (model->doc->format->check_save)
 		rc = model->doc->format->check_save(model, err);
 	if (rc < 0)
 		return rc;
 	if (by_rank || o.shard_size)
 		rc = ckpt_set_save_shards(model, path, by_rank, &o, &r, err);
+	else if (!is_set && (o.file_count || o.flags & CKPT_SAVE_IN_FOLDER))
+		rc = ckpt_side_files_save(model, format, path, &o, &r, err);
 	else
 		rc = format->save(model, path, &o, &r, err);
 	if (rc == 0 && o.flags & CKPT_SAVE_DRY_RUN)

@@ -54,6 +54,22 @@ enum ckpt_save_flags {
 	 */
 	CKPT_SAVE_CHECK_CASTS = 1 << 7,
 	CKPT_SAVE_TO_FD = 1 << 8, /* ckpt_save(): write to the descriptor `out_fd` */
+	/*
+	 * ckpt_save() of a single file: PATH is a directory, and the output has the name of the
+	 * input's file in it. A new directory gets its name when all in it is complete; of one that
+	 * is there, only what is written is replaced. CKPT_E_ARG for output that is a directory
+	 * itself, and for input without a file.
+	 */
+	CKPT_SAVE_IN_FOLDER = 1 << 9,
+};
+
+/* A file that is written together with a checkpoint: config.json, the files of a tokenizer. */
+struct ckpt_side_file {
+	const char *name; /* without a slash */
+	const void *bytes;
+	size_t len;
+	uint32_t mode;	   /* permissions of a new file, less the umask, within those of the output */
+	uint32_t reserved; /* 0 */
 };
 
 /* What to do with tensors that have bytes in common, in a format that cannot express that. */
@@ -188,6 +204,15 @@ struct ckpt_save_options {
 	 */
 	int (*naming)(void *ctx, enum ckpt_naming what);
 	void *naming_ctx;
+	/*
+	 * Files that are written in the directory of a set, or beside a single file: all of it, or
+	 * nothing. All are complete before anything gets its name. With CKPT_SAVE_REPLACE they take
+	 * the place of files of their names, and a set that was written with them can be replaced.
+	 * Never in the directory that the input is in (CKPT_E_OUTPUT), nor with CKPT_SAVE_TO_FD or a
+	 * directory that is no set of shards (CKPT_E_ARG).
+	 */
+	const struct ckpt_side_file *files;
+	size_t file_count;
 };
 #define CKPT_SAVE_OPTIONS_INIT \
 	{ \

@@ -35,4 +35,11 @@ int ckpt_set_check_source(const struct ckpt_model *model, struct ckpt_error *err
 int ckpt_set_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,
 			unsigned flags, unsigned mode, struct ckpt_error *err);
 
+/*
+ * Write the side files of the options O into the folder being made. MODE: as of ckpt_sink_open(), the limit of
+ * their own.
+ */
+int ckpt_set_write_side_files(struct ckpt_folder *folder, const struct ckpt_save_options *o, unsigned mode,
+			      struct ckpt_error *err);
+
 #endif

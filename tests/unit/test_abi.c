@@ -591,7 +591,7 @@ static void unused_bytes_have_to_be_0(void **state)
 		    CKPT_SAVE_HARD_LINK | CKPT_SAVE_DROP_OTHERS | CKPT_SAVE_CHECK_CASTS)
 #define KEY_FLAGS (CKPT_KEY_ANYWHERE | CKPT_KEY_SKIP_ABSENT)
 #define ALL_FLAGS(X) \
-	X(ckpt_save_options, save, SAVE_FLAGS | CKPT_SAVE_TO_FD, CKPT_SAVE_OPTIONS_INIT) \
+	X(ckpt_save_options, save, SAVE_FLAGS | CKPT_SAVE_TO_FD | CKPT_SAVE_IN_FOLDER, CKPT_SAVE_OPTIONS_INIT) \
 	X(ckpt_save_options, save_in_place, \
 	  CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE | CKPT_SAVE_FREE | CKPT_SAVE_CHECK_CASTS, \
 	  CKPT_SAVE_OPTIONS_INIT) \

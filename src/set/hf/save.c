@@ -31,14 +31,12 @@ struct hf_saver {
 
 /* ---- what is replaced ---- */
 
-/* Of the set that is written, or of an older one that it takes the place of. */
-static bool is_own(const void *ctx, const char *path, const char *name)
+/* Would a set of this name have a file NAME? */
+static bool is_of_set(const struct ckpt_hf_out *out, const char *name)
 {
-	const struct ckpt_hf_out *out = ctx;
 	size_t stem = strlen(out->stem);
 	struct ckpt_hf_name parts;
 
-	(void)path;
 	if (!strcmp(name, out->index_name))
 		return true;
 	if (strncmp(name, out->stem, stem) != 0)
@@ -47,6 +45,28 @@ static bool is_own(const void *ctx, const char *path, const char *name)
 		return true;
 	return ckpt_hf_name_parse(name, &parts) && parts.stem_len == stem &&
 	       !strcmp(parts.rest, out->rest);
+}
+
+/* Of the set that is written, or of an older one that it takes the place of. */
+static bool is_own(const void *ctx, const char *path, const char *name)
+{
+	const struct ckpt_hf_out *out = ctx;
+
+	(void)path;
+	for (size_t i = 0; i < out->o->file_count; i++)
+		if (!strcmp(name, out->o->files[i].name))
+			return true;
+	return is_of_set(out, name);
+}
+
+static int check_side_files(const struct hf_saver *s)
+{
+	const struct ckpt_save_options *o = s->out.o;
+
+	for (size_t i = 0; i < o->file_count; i++)
+		if (is_of_set(&s->out, o->files[i].name))
+			return ckpt_fail(s->err, CKPT_E_ARG, "'%.200s' is to be written twice", o->files[i].name);
+	return 0;
 }
 
 /* ---- one file ---- */
@@ -142,6 +162,8 @@ static int write_shard(struct hf_saver *s, uint32_t shard, bool dry, uint64_t *n
 	o.progress = o.progress ? show_progress : NULL;
 	o.progress_ctx = s;
 	o.naming = NULL; /* of the directory alone */
+	o.files = NULL;
+	o.file_count = 0;
 	if (rc == 0)
 		rc = s->out.safetensors ? write_tensors(s, shard, path, &o, &report)
 					: write_pickle(s, shard, path, &o, &report);
@@ -203,6 +225,8 @@ static int write_all(struct hf_saver *s)
 	rc = write_shards(s, false);
 	if (rc == 0)
 		rc = write_index(s, false);
+	if (rc == 0)
+		rc = ckpt_set_write_side_files(s->folder, s->out.o, ckpt_model_mode(s->out.model), s->err);
 	return rc == 0 ? ckpt_model_check_saved(s->out.model, s->out.o->flags, s->err) : rc;
 }
 
@@ -246,6 +270,8 @@ static int save_set(struct hf_saver *s, const char *path)
 	unsigned flags = ckpt_set_folder_flags(o);
 	int rc = ckpt_set_check_not_input(s->out.model, path, s->err);
 
+	if (rc == 0)
+		rc = check_side_files(s);
 	if (rc == 0)
 		rc = ckpt_folder_check(path, &own, flags, s->err);
 	if (rc == 0)
