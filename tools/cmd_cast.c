@@ -4,15 +4,12 @@
  * to plain ones. Both are steps of `ckpt edit` and `ckpt convert` as well.
  */
 #include "edit.h"
+#include "pipes.h"
 #include "with_config.h"
 #include "words.h"
 
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static struct edit_settings s;
 static struct str_list only, except;
@@ -152,51 +149,23 @@ const struct edit_kind kind_cast_all = {
 	.hint_failed = hint_integer,
 };
 
-/* The name of a new FOLDER lasts as its file does. */
-static void sync_parent(const char *folder)
-{
-	char parent[PATH_MAX + 4];
-	int fd;
-
-	snprintf(parent, sizeof(parent), "%s/..", folder);
-	fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0) {
-		fsync(fd);
-		close(fd);
-	}
-}
-
 static int run_with_config(const struct edit_step *step, char **paths, int count)
 {
-	char single[PATH_MAX], folder[PATH_MAX];
-	const char *out = count > 1 ? paths[1] : NULL;
-	bool is_made = false;
+	struct config_files files = { .count = 0 };
 	int code = EXIT_FINE;
 
-	if (with_config && (!dequantize || s.in_place || count < 2 || !strcmp(paths[0], "-") ||
-			    !strcmp(paths[1], "-")))
+	if (with_config && (!dequantize || s.in_place || count < 2 || is_stream(paths[0]) || is_stream(paths[1])))
 		return wrong_usage(
 			&cmd_cast,
 			"cast: --with-config is for --dequantize IN OUT, of a folder or file each");
-	if (dequantize && !s.in_place && out && strlen(out) < PATH_MAX) {
-		strcpy(folder, out);
-		if (find_single_file(paths[0], &out, single))
-			paths[1] = single;
-		else
-			folder[0] = '\0';
-	}
+	s.keeps_folder = dequantize;
 	if (with_config)
-		code = check_config(paths[0], out, s.force);
-	if (code == EXIT_FINE && count > 1 && paths[1] == single)
-		is_made = mkdir(folder, 0777) == 0; /* the message is that of the output */
+		code = read_config(paths[0], &files);
+	s.files = files.items;
+	s.file_count = files.count;
 	if (code == EXIT_FINE)
 		code = run_edit(&cmd_cast, &s, step, 1, paths, count);
-	if (is_made && (code != EXIT_FINE || s.dry_run))
-		rmdir(folder);
-	else if (is_made && !s.no_sync)
-		sync_parent(folder);
-	if (code == EXIT_FINE && with_config && !s.dry_run)
-		code = copy_config(paths[0], paths[1]);
+	clear_config(&files);
 	for (int i = s.in_place ? 0 : 1;
 	     dequantize && code == EXIT_FINE && !quiet && !s.dry_run && i < count; i++)
 		note_config(paths[i]);

@@ -28,6 +28,7 @@ static const char EDITED[] = "edited", WOULD_BE_EDITED[] = "would be edited",
 
 /* What ckpt_save() is to write, from check_output() for save(). */
 static const char *out_format;
+static bool out_is_folder; /* around one file */
 
 int refuse_names(const char *in, const char *out)
 {
@@ -209,6 +210,9 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 	options.reflink = (enum ckpt_reflink)reflink_of(s);
 	options.profile = s->profile;
 	options.format = out ? out_format : NULL;
+	options.flags |= out && out_is_folder ? CKPT_SAVE_IN_FOLDER : 0u;
+	options.files = s->files;
+	options.file_count = s->file_count;
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	out = save_to_stream(&options, out);
@@ -506,11 +510,13 @@ int check_output(const struct edit_settings *s, const struct ckpt_model *model, 
 				       .in = in,
 				       .out = out,
 				       .model = model,
+				       .keeps_folder = s->keeps_folder,
 				       .steps = steps,
 				       .step_count = count };
 	int code = EXIT_FINE;
 
 	out_format = NULL;
+	out_is_folder = out && out_becomes_folder(&wish);
 	if (out)
 		code = choose_out(&wish, &out_format);
 	if (code == EXIT_FINE && out_format && (s->hard_link || reflink_of(s) == CKPT_REFLINK_ALWAYS)) {

@@ -16,6 +16,9 @@ struct edit_settings {
 	bool force, no_sync, dry_run, if_present, in_place, free, hard_link;
 	const char *reflink; /* "never", "auto", "always"; NULL: never */
 	const char *profile; /* torch to write OUT like; NULL: the one that wrote IN */
+	bool keeps_folder;   /* a directory around one file becomes one: out_becomes_folder() */
+	const struct ckpt_side_file *files; /* to be written with OUT */
+	size_t file_count;
 };
 
 /* IN, as it was given, if there is one edit alone; set by run_edit(). */

@@ -274,12 +274,21 @@ static int choose_stream(const struct out_wish *w, const struct in_kind *in, con
 	return open_stream(w->out);
 }
 
+bool out_becomes_folder(const struct out_wish *w)
+{
+	const char *end;
+
+	if (!w->keeps_folder || !*w->out || is_stream(w->out) || !is_folder(w->in) || in_kind_of(w->model).is_directory)
+		return false;
+	return read_name(w->out, &end) <= SAYS_FOLDER || is_folder(w->out);
+}
+
 int choose_out(const struct out_wish *w, const char **format)
 {
 	const char *end;
 	enum name_says says = read_name(w->out, &end);
 	struct in_kind in = in_kind_of(w->model);
-	bool exists = is_folder(w->out), may_be_folder = w->rule == OUT_OF_EDIT && in.folder;
+	bool exists = is_folder(w->out), may_be_folder = w->rule == OUT_OF_EDIT && (in.folder || out_becomes_folder(w));
 
 	*format = w->to;
 	if (!*w->out) {

@@ -42,6 +42,7 @@ struct out_wish {
 	const char *in, *out;
 	const char *to;			/* of --to; NULL: not given */
 	const struct ckpt_model *model; /* of an edit, which was opened as IN; else NULL */
+	bool keeps_folder;		/* an edit that makes such a directory of one around a file */
 	const struct edit_step *steps;	/* its steps, for the hint; NULL: they are unknown */
 	size_t step_count;
 };
@@ -51,5 +52,11 @@ struct out_wish {
  * cannot be, and what to type instead. Returns the exit code.
  */
 int choose_out(const struct out_wish *wish, const char **format);
+
+/*
+ * Is OUT a directory around one file, as IN is? Where WISH has that and IN is such a directory, OUT is one, too,
+ * unless its name ends as that of a file does, and no directory has it.
+ */
+bool out_becomes_folder(const struct out_wish *wish);
 
 #endif

@@ -2,14 +2,14 @@
 /*
  * `ckpt cast --dequantize --with-config`: what loaders want beside plain weights: config.json without what it says of
  * quantization, and the files of the tokenizer. The rest of config.json stays as it is written, to the letter.
- * Each file appears whole, under its name; none replaces another without -f, and nothing is written to the folder of IN.
+ *
+ * All of it is read before anything is written; ckpt_save() writes it together with the weights, all or nothing.
  */
 #include "with_config.h"
 
 #include "json.h"
 #include "command.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,7 +21,7 @@
 
 enum { MOST_FILE = 256 << 20 };
 
-static const char *const files[] = {
+static const char *const names[] = {
 	"config.json",
 	"generation_config.json",
 	"tokenizer.json",
@@ -64,59 +64,8 @@ static void folder_of(const char *path, bool is_one, char out[PATH_MAX])
 /* The path of file I, in BUF. */
 static const char *path_of(const char *folder, size_t i, char buf[PATH_MAX + 40])
 {
-	snprintf(buf, PATH_MAX + 40, "%s/%s", folder, files[i]);
+	snprintf(buf, PATH_MAX + 40, "%s/%s", folder, names[i]);
 	return buf;
-}
-
-static bool is_there(const char *path)
-{
-	struct stat st;
-
-	return lstat(path, &st) == 0;
-}
-
-static bool is_file(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
-int check_config(const char *in, const char *out, bool force)
-{
-	char from[PATH_MAX], to[PATH_MAX], source[PATH_MAX + 40], target[PATH_MAX + 40];
-	char *real_from, *real_to;
-	bool same;
-
-	folder_of(in, is_folder(in), from);
-	/* OUT becomes a folder where IN is one, unless its name says that it is a file; then it is there, or is made */
-	folder_of(out, is_folder(in) && !strrchr(out, '.'), to);
-	if (is_folder(out))
-		folder_of(out, true, to);
-	real_from = realpath(from, NULL);
-	real_to = realpath(to, NULL);
-	same = real_from && real_to && !strcmp(real_from, real_to);
-	if (!same && real_from && !is_folder(out)) { /* it may become a file all the same */
-		folder_of(out, false, target);
-		free(real_to);
-		real_to = realpath(target, NULL);
-		same = real_to && !strcmp(real_from, real_to);
-	}
-	free(real_from);
-	free(real_to);
-	if (same) {
-		complain(
-			"%s: is in the folder of IN, whose config.json --with-config would replace",
-			out);
-		return EXIT_ERROR;
-	}
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && !force; i++)
-		if (is_file(path_of(from, i, source)) && is_there(path_of(to, i, target))) {
-			complain("%s: exists already", target);
-			hint("-f replaces it");
-			return EXIT_ERROR;
-		}
-	return EXIT_FINE;
 }
 
 /* ---- config.json without a member ---- */
@@ -155,45 +104,51 @@ static size_t skip_value(const char *text, size_t at)
 	return at;
 }
 
-/* Take the member KEY, with its quotes, out of the object that TEXT is; TEXT ends with a NUL. False: it is no object. */
-static bool take_out(char *text, const char *key)
+/*
+ * Take the members whose keys are one of KEYS out of the object that TEXT is; TEXT ends with a NUL. False: it is no
+ * object, or there is something behind it.
+ */
+static bool take_out(char *text, const char *const *keys, size_t count)
 {
 	size_t at = skip_blanks(text, 0), before;
 
 	if (text[at] != '{')
 		return false;
-	before = ++at;
+	before = ++at; /* where what precedes the next member ends: the bracket, or its comma begins */
 	for (;;) {
-		size_t start = skip_blanks(text, at), end = start;
-		bool is_wanted = !strncmp(text + start, key, strlen(key));
+		size_t start = skip_blanks(text, at), end;
+		bool stays = true;
 
 		if (text[start] == '}')
-			return true;
+			return !text[skip_blanks(text, start + 1)];
 		if (text[start] != '"')
 			return false;
+		for (size_t i = 0; i < count; i++)
+			stays = stays && strncmp(text + start, keys[i], strlen(keys[i])) != 0;
 		end = skip_blanks(text, skip_text(text, start));
 		if (text[end] != ':')
 			return false;
 		end = skip_blanks(text, skip_value(text, skip_blanks(text, end + 1)));
 		if (text[end] != ',' && text[end] != '}')
 			return false;
-		if (!is_wanted && text[end] == '}')
-			return true;
-		if (!is_wanted) {
+		if (stays && text[end] == ',') {
 			before = end;
 			at = end + 1;
-			continue;
-		}
-		if (text[end] == ',') /* the next one takes its place */
-			memmove(text + start, text + skip_blanks(text, end + 1),
-				strlen(text + skip_blanks(text, end + 1)) + 1);
-		else /* the last one: the comma before it goes, what ends the object stays */
+		} else if (stays) {
+			at = end;
+		} else if (text[end] == ',') { /* the next one takes its place */
+			size_t next = skip_blanks(text, end + 1);
+
+			memmove(text + start, text + next, strlen(text + next) + 1);
+			at = start;
+		} else { /* the last one: the comma before it goes, what ends the object stays */
 			memmove(text + before, text + end, strlen(text + end) + 1);
-		return true;
+			at = before;
+		}
 	}
 }
 
-/* ---- copying ---- */
+/* ---- reading ---- */
 
 static int failed(const char *path)
 {
@@ -201,23 +156,26 @@ static int failed(const char *path)
 	return EXIT_ERROR;
 }
 
-static int read_whole(const char *path, char **out, size_t *len)
+/* The file PATH, with a NUL behind it; its mode in FILE. */
+static int read_whole(const char *path, struct ckpt_side_file *file)
 {
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), code = EXIT_FINE;
-	size_t got = 0;
+	char *bytes = NULL;
 
-	*out = NULL;
+	file->len = 0;
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		code = failed(path);
 	} else if (!S_ISREG(st.st_mode) || st.st_size > MOST_FILE) {
 		complain("%s: is no file of up to %d bytes", path, MOST_FILE);
 		code = EXIT_ERROR;
-	} else if (!(*out = calloc((size_t)st.st_size + 1, 1))) {
+	} else if (!(bytes = calloc((size_t)st.st_size + 1, 1))) {
 		no_memory();
+	} else {
+		file->mode = st.st_mode & 0777;
 	}
-	while (code == EXIT_FINE && got < (size_t)st.st_size) {
-		ssize_t n = read(fd, *out + got, (size_t)st.st_size - got);
+	while (code == EXIT_FINE && file->len < (size_t)st.st_size) {
+		ssize_t n = read(fd, bytes + file->len, (size_t)st.st_size - file->len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -225,67 +183,61 @@ static int read_whole(const char *path, char **out, size_t *len)
 			code = failed(path);
 		if (n <= 0)
 			break;
-		got += (size_t)n;
+		file->len += (size_t)n;
 	}
 	if (fd >= 0)
 		close(fd);
-	*len = got;
+	file->bytes = bytes;
 	return code;
 }
 
-static int write_whole(const char *path, const char *bytes, size_t len)
+/* Take what it says of quantization out of config.json, and a byte order mark, which Python takes for an error. */
+static int make_plain(const char *path, struct ckpt_side_file *file)
 {
-	char temp[PATH_MAX + 80];
-	int fd, code = EXIT_FINE;
+	static const char *const keys[] = { "\"quantization_config\"", "\"compression_config\"" };
+	char *text = (char *)file->bytes;
+	bool is_marked = file->len >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3);
 
-	snprintf(temp, sizeof(temp), "%s.ckpt-XXXXXX", path);
-	fd = mkostemp(temp, O_CLOEXEC);
-	if (fd < 0)
-		return failed(path);
-	for (size_t put = 0; code == EXIT_FINE && put < len;) {
-		ssize_t n = write(fd, bytes + put, len - put);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			code = failed(path);
-		else
-			put += (size_t)n;
+	if (is_marked)
+		memmove(text, text + 3, file->len - 2);
+	if (strlen(text) + (is_marked ? 3 : 0) != file->len || !take_out(text, keys, sizeof(keys) / sizeof(keys[0]))) {
+		complain("%s: is no JSON object", path);
+		return EXIT_ERROR;
 	}
-	if (code == EXIT_FINE && (fchmod(fd, 0644) < 0 || fsync(fd) < 0))
-		code = failed(path);
-	if (close(fd) < 0 && code == EXIT_FINE)
-		code = failed(path);
-	if (code == EXIT_FINE && rename(temp, path) < 0)
-		code = failed(path);
-	if (code != EXIT_FINE)
-		unlink(temp);
-	return code;
+	file->len = strlen(text);
+	return EXIT_FINE;
 }
 
-int copy_config(const char *in, const char *out)
+int read_config(const char *in, struct config_files *out)
 {
-	char from[PATH_MAX], to[PATH_MAX], source[PATH_MAX + 40], target[PATH_MAX + 40], *text;
+	char folder[PATH_MAX], path[PATH_MAX + 40];
 	int code = EXIT_FINE;
-	size_t len;
 
-	folder_of(in, is_folder(in), from);
-	folder_of(out, is_folder(out), to);
-	for (size_t i = 0; code == EXIT_FINE && i < sizeof(files) / sizeof(files[0]); i++) {
-		if (!is_file(path_of(from, i, source)))
+	*out = (struct config_files){ .count = 0 };
+	folder_of(in, is_folder(in), folder);
+	for (size_t i = 0; code == EXIT_FINE && i < sizeof(names) / sizeof(names[0]); i++) {
+		struct ckpt_side_file *file = &out->items[out->count];
+		struct stat st;
+
+		if (lstat(path_of(folder, i, path), &st) < 0) { /* one that is there has to be read: it would be missed */
+			if (errno != ENOENT && errno != ENOTDIR)
+				code = failed(path);
 			continue;
-		code = read_whole(source, &text, &len);
-		if (code == EXIT_FINE && !i &&
-		    (strlen(text) != len || !take_out(text, "\"quantization_config\"") ||
-		     !take_out(text, "\"compression_config\""))) {
-			complain("%s: is no JSON object", source);
-			code = EXIT_ERROR;
 		}
-		if (code == EXIT_FINE)
-			code = write_whole(path_of(to, i, target), text, i ? len : strlen(text));
-		free(text);
+		file->name = names[i];
+		code = read_whole(path, file);
+		out->count++;
+		if (code == EXIT_FINE && !i)
+			code = make_plain(path, file);
 	}
 	return code;
+}
+
+void clear_config(struct config_files *files)
+{
+	for (size_t i = 0; i < files->count; i++)
+		free((void *)files->items[i].bytes);
+	files->count = 0;
 }
 
 /* ---- what is beside OUT ---- */
@@ -293,15 +245,18 @@ int copy_config(const char *in, const char *out)
 void note_config(const char *out)
 {
 	static const char *const keys[] = { "quantization_config", "compression_config" };
-	char folder[PATH_MAX], path[PATH_MAX + 40], *text;
+	struct ckpt_side_file file = { .len = 0 };
+	char folder[PATH_MAX], path[PATH_MAX + 40];
+	struct stat st;
 	json_t *root;
-	size_t len;
 
 	folder_of(out, is_folder(out), folder);
 	path_of(folder, 0, path);
-	if (!is_file(path) || read_whole(path, &text, &len) != EXIT_FINE)
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || read_whole(path, &file) != EXIT_FINE) {
+		free((void *)file.bytes);
 		return;
-	root = json_loadb(text, len, 0, NULL);
+	}
+	root = json_loadb(file.bytes, file.len, 0, NULL);
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (json_is_object(json_object_get(root, keys[i]))) {
 			fflush(stdout);
@@ -311,31 +266,5 @@ void note_config(const char *out)
 			break;
 		}
 	json_decref(root);
-	free(text);
-}
-
-bool find_single_file(const char *in, const char **out, char *buf)
-{
-	char name[NAME_MAX + 1] = "";
-	size_t len = strlen(*out), count = 0;
-	struct dirent *e;
-	DIR *dir;
-
-	if (!len || (*out)[len - 1] != '/' || !is_folder(in))
-		return false;
-	dir = opendir(in);
-	while (dir && (e = readdir(dir))) {
-		if (ends_with(e->d_name, ".index.json"))
-			count = 2; /* a set */
-		if (!ends_with(e->d_name, ".safetensors"))
-			continue;
-		count++;
-		snprintf(name, sizeof(name), "%s", e->d_name);
-	}
-	if (dir)
-		closedir(dir);
-	if (count != 1 || snprintf(buf, PATH_MAX, "%s%s", *out, name) >= PATH_MAX)
-		return false;
-	*out = buf;
-	return true;
+	free((void *)file.bytes);
 }

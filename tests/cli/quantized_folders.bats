@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+# What 'ckpt cast --dequantize' makes of folders, and what --with-config writes beside the weights: all of it, or nothing.
+load common
+
+FP8='{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+
+# model FOLDER FILE...: safetensors files with an FP8 weight in each, config.json and a tokenizer; of several files, the index
+model() {
+	mkdir -p "$1"
+	python3 -B - "$@" <<'PY'
+import json, os, struct, sys
+folder, names = sys.argv[1], sys.argv[2:]
+weight_map = {}
+for i, name in enumerate(names):
+    tensors = {"l%d.weight" % i: ("F8_E4M3", [2, 4], bytes([0x38, 0x40, 0x44, 0xB8, 0, 0x30, 0x7E, 0x08])),
+               "l%d.weight_scale_inv" % i: ("F32", [1, 1], struct.pack("<f", 0.5))}
+    header, body = {}, b""
+    for key, (dtype, shape, data) in tensors.items():
+        header[key] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+        weight_map[key] = name
+    text = json.dumps(header).encode()
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + body)
+if len(names) > 1:
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
+        json.dump({"metadata": {"total_size": 24}, "weight_map": weight_map}, file)
+PY
+	echo "{\"a\": 1, \"quantization_config\": $FP8}" > "$1/config.json"
+	echo new > "$1/tokenizer.json"
+}
+
+# what the working folder holds, by name, kind, mode and bytes
+state() { find . -mindepth 1 ! -name '*.state' -printf '%P %y %m %l\n' | sort; find . -type f ! -name '*.state' -exec cksum {} + | sort -k3; }
+dequantize() { ckpt cast --dequantize bf16 "$@"; }
+# nothing has changed since `state > before.state`
+unchanged() { state > after.state; diff before.state after.state >&2; }
+
+@test "a folder around one file becomes a folder, whatever its name says" {
+	model in model.safetensors
+	echo mine > config.json; echo mine > tokenizer.json; echo mine > old
+	for out in out out1/ Model-v1.5 ./a/../out2; do
+		mkdir -p a
+		dequantize --with-config in $out; want 0
+		[ "$(ls -A $out)" = $'config.json\nmodel.safetensors\ntokenizer.json' ]
+		[ "$(cat $out/config.json)" = '{"a": 1}' ]
+	done
+	[ "$(cat config.json tokenizer.json)" = $'mine\nmine' ]
+	state > before.state
+	for force in '' -f; do
+		dequantize $force --with-config in old
+		[[ $status = 2 && $stderr = *"old: the output exists and is no folder"* ]]
+		dequantize $force in old; [ "$status" = 2 ]
+		unchanged
+	done
+	dequantize --with-config in out
+	[[ $status = 2 && $stderr = *"out/config.json: the output exists already"*"hint: -f replaces it"* ]]
+	unchanged
+	echo old > out/config.json; echo own > out/notes
+	dequantize -f --with-config in out; want 0
+	[ "$(cat out/config.json out/notes)" = $'{"a": 1}\nown' ]
+	dequantize in plain; [ "$status" = 0 ]
+	[ "$(ls -A plain)" = model.safetensors ]
+	dequantize in file.safetensors; [ "$status" = 0 ]
+	[ -f file.safetensors ]
+	cmp file.safetensors plain/model.safetensors
+}
+
+@test "a folder of one pytorch_model.bin, or of a variant, becomes one with that name" {
+	model in model.fp16.safetensors
+	dequantize in out; [ "$status" = 0 ]
+	[ "$(ls -A out)" = model.fp16.safetensors ]
+	ckpt convert -q --to torch in/model.fp16.safetensors in/pytorch_model.bin
+	rm in/model.fp16.safetensors
+	for out in bin bin1/; do
+		dequantize --with-config in/ $out; want 0
+		[ "$(ls -A $out)" = $'config.json\npytorch_model.bin\ntokenizer.json' ]
+		ckpt ls $out; want 0
+		[[ $output = *l0.weight*bfloat16* ]]
+	done
+}
+
+@test "a set with --with-config is one folder, which -f replaces" {
+	model in model-00001-of-00002.safetensors model-00002-of-00002.safetensors
+	dequantize --with-config in out; want 0
+	[ "$(cat out/config.json out/tokenizer.json)" = $'{"a": 1}\nnew' ]
+	dequantize --with-config in out
+	[[ $status = 2 && $stderr = *"out: the output exists already"*"-f replaces it"* ]]
+	echo newer > in/tokenizer.json
+	dequantize -f --with-config in out; want 0
+	[ "$(cat out/tokenizer.json)" = newer ]
+	[ "$(find . -name '.*ckpt-tmp')" = "" ]
+	state > before.state
+	dequantize -f in out # would lose config.json
+	[[ $status = 2 && $stderr = *"'config.json'"* ]]
+	unchanged
+	echo mine > out/vocab.txt
+	state > before.state
+	dequantize -f --with-config in out
+	[[ $status = 2 && $stderr = *"'vocab.txt'"* ]]
+	unchanged
+}
+
+@test "where a file beside the weights cannot be written, nothing is" {
+	model one model.safetensors
+	model set model-00001-of-00002.safetensors model-00002-of-00002.safetensors
+	for in in one set; do
+		head -c 20000 /dev/zero > $in/tokenizer.model
+		mkdir -p old-$in; cp $in/*.safetensors* old-$in; echo old > old-$in/config.json
+	done
+	state > before.state
+	for in in one set; do
+		for out in new old-$in old-$in/ file.safetensors old-$in/model.safetensors; do
+			run --separate-stderr bash -c 'ulimit -f 8; trap "" XFSZ; exec "$0" cast -f --dequantize bf16 --with-config "$@"' "$CKPT" $in $out
+			[[ $status = 2 && $stderr = *tokenizer.model* ]]
+			unchanged
+		done
+	done
+	[ "$(id -u)" = 0 ] || skip "only root can mount a small disk"
+	mkdir small
+	mount -t tmpfs -o size=64k tmpfs small 2>/dev/null || skip "a small disk cannot be mounted here"
+	head -c 100000 /dev/zero | tee one/tokenizer.model > set/tokenizer.model
+	for in in one set; do
+		dequantize --with-config $in small/out
+		[[ $status = 2 && $(find small -mindepth 1) = "" ]]
+	done
+	umount small
+}
+
+@test "what is in the way, or cannot be read, is found before anything is written" {
+	model one model.safetensors
+	model set model-00001-of-00002.safetensors model-00002-of-00002.safetensors
+	for in in one set; do
+		echo "{\"quantization_config\": $FP8} x" > $in/config.json
+		state > before.state
+		dequantize --as fp8 --with-config $in out
+		[[ $status = 2 && $stderr = *"$in/config.json: is no JSON object"* ]]
+		dequantize --with-config $in out; [ "$status" = 2 ]
+		unchanged
+		printf '\xEF\xBB\xBF{"quantization_config": %s, "a": 2, "quantization_config": null}\n' "$FP8" > $in/config.json
+		dequantize --as fp8 --with-config $in bom-$in; want 0
+		[ "$(cat bom-$in/config.json)" = '{"a": 2}' ]
+		echo '{}' > $in/config.json
+		ln -s nowhere $in/merges.txt
+		state > before.state
+		dequantize --with-config $in out
+		[[ $status = 2 && $stderr = *"$in/merges.txt: "* ]]
+		unchanged
+		rm $in/merges.txt
+		mkdir $in/merges.txt
+		dequantize --with-config $in out
+		[[ $status = 2 && $stderr = *"$in/merges.txt: "* ]]
+		rmdir $in/merges.txt
+	done
+	mkdir -p there/tokenizer.json; echo mine > there/tokenizer.json/file
+	state > before.state
+	for force in '' -f; do
+		dequantize $force --with-config one there
+		[[ $status = 2 && $stderr = *"there/tokenizer.json: "* ]]
+		dequantize $force --with-config set there
+		[ "$status" = 2 ]
+		unchanged
+	done
+	dequantize -f -n --with-config one there; [ "$status" = 2 ]
+	dequantize -n --with-config one new; want 0
+	unchanged
+}
+
+@test "nothing is written beside the input, and a folder in it may be one" {
+	model in model.safetensors
+	state > before.state
+	for force in '' -f; do
+		for out in in in/ in/plain.safetensors ./in/../in/x.safetensors; do
+			dequantize $force --with-config in $out; [ "$status" = 2 ]
+			dequantize $force --with-config in/model.safetensors in/plain.safetensors
+			[[ $status = 2 && $stderr = *"in the folder of the input"* ]]
+			unchanged
+		done
+	done
+	ln -s in link
+	dequantize -f --with-config in link/x.safetensors; [ "$status" = 2 ]
+	[ ! -e in/x.safetensors ]
+	dequantize --with-config in in/plain; want 0
+	[ "$(cat in/plain/config.json)" = '{"a": 1}' ]
+	grep -q quantization_config in/config.json
+}
+
+@test "links are replaced, not followed, and modes are no wider than those of the input" {
+	model in model.safetensors
+	chmod 700 in; chmod 600 in/config.json
+	(umask 022; "$CKPT" cast -q --dequantize bf16 --with-config in out)
+	[ "$(stat -c %a out out/config.json out/tokenizer.json)" = $'700\n600\n644' ]
+	mkdir other; echo theirs > theirs
+	ln -s ../theirs other/config.json; ln theirs other/tokenizer.json
+	dequantize -f --with-config in other; want 0
+	[ "$(cat theirs)" = theirs ]
+	[ "$(cat other/config.json other/tokenizer.json)" = $'{"a": 1}\nnew' ]
+	[ "$(ls -A other)" = $'config.json\nmodel.safetensors\ntokenizer.json' ]
+	mkdir real; ln -s real to-folder; ln -s none dangling
+	dequantize --with-config in to-folder; want 0
+	[ -f real/config.json ]
+	dequantize --with-config in dangling
+	[[ $status = 2 && -L dangling && ! -e none ]]
+}
