@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -225,8 +226,12 @@ static int try_file(const char *folder, const char *name, struct ckpt_quant_conf
 		return rc;
 	rc = ckpt_source_open(path, &source, &why);
 	if (rc == CKPT_E_IO && why.sys_errno == ENOENT) {
+		struct stat st;
+
+		rc = lstat(path, &st) == 0 ? ckpt_fail(err, CKPT_E_IO, "is a link to what is not there") : 0;
+		rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 		free(path);
-		return 0;
+		return rc;
 	}
 	if (rc < 0) {
 		free(path);

@@ -202,3 +202,26 @@ unchanged() { state > after.state; diff before.state after.state >&2; }
 	dequantize --with-config in dangling
 	[[ $status = 2 && -L dangling && ! -e none ]]
 }
+
+@test "a configuration that is a link to nothing is an error, as it would decide the format" {
+	model in model.safetensors
+	cp in/config.json said.json
+	for name in config hf_quant_config quantize_config quant_config; do
+		rm -f in/*config.json
+		ln -s ../none.json in/$name.json
+		dequantize in out
+		[[ $status = 2 && $stderr = *"in/$name.json: is a link to what is not there"* && ! -e out ]]
+		dequantize in/model.safetensors out.safetensors
+		[[ $status = 2 && ! -e out.safetensors ]]
+		ckpt info in; want 0
+		[[ $output = *quantized* && $output = *"$name.json"* ]]
+		ckpt ls in; [ "$status" = 0 ]
+		ckpt cat --dequantize in l0.weight; [ "$status" = 2 ]
+		dequantize --as fp8 in as-$name; [ "$status" = 0 ]
+	done
+	rm in/*config.json
+	ln -s ../said.json in/config.json
+	dequantize --with-config in out; want 0
+	[ "$(cat out/config.json)" = '{"a": 1}' ]
+	[ ! -L out/config.json ]
+}
