@@ -15,6 +15,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_NAMED = 3 };
 
@@ -189,6 +190,21 @@ static void add_error(struct ckpt_why *w)
 				   : ckpt_error_text(err, text, sizeof(text)));
 }
 
+/* Is it a directory whose config.json from_pretrained() reads, as of the result? */
+static bool has_config(struct ckpt_why *w)
+{
+	enum ckpt_format_code code = w->facts.model ? w->facts.model->doc->format->code : CKPT_FORMAT_DCP;
+
+	return w->facts.folder && code != CKPT_FORMAT_DCP && code != CKPT_FORMAT_DCP_SAFETENSORS &&
+	       access(ckpt_why_print(w, "%s/config.json", w->facts.path), R_OK) == 0;
+}
+
+static void advise_cast(struct ckpt_why *w)
+{
+	ckpt_why_command(w, "ckpt cast --dequantize bf16 %s%s %s", has_config(w) ? "--with-config " : "", ckpt_why_in(w),
+			 ckpt_why_out(w));
+}
+
 /* A form that is not known, or that can be read in two ways. */
 static bool report_unknown_form(struct ckpt_why *w, bool asked)
 {
@@ -201,8 +217,8 @@ static bool report_unknown_form(struct ckpt_why *w, bool asked)
 	if (!is_said(w))
 		ckpt_why_words(
 			w,
-			"'ckpt cast --dequantize bf16 --as FORMAT %s %s', where you know how they are quantized",
-			ckpt_why_in(w), ckpt_why_out(w));
+			"'ckpt cast --dequantize bf16 --as FORMAT %s%s %s', where you know how they are quantized",
+			has_config(w) ? "--with-config " : "", ckpt_why_in(w), ckpt_why_out(w));
 	ckpt_why_words(
 		w,
 		"load it with the package that wrote it: quantization_config in config.json names it");
@@ -315,8 +331,7 @@ static bool report(struct ckpt_why *w, const char *text, const char *const *name
 			"if it is the file that was loaded: take quantization_config out of the config.json that the program reads");
 	}
 	if (status == 0 || !w->facts.path)
-		ckpt_why_command(w, "ckpt cast --dequantize bf16 %s %s", ckpt_why_in(w),
-				 ckpt_why_out(w));
+		advise_cast(w);
 	ckpt_why_words(w, "%s", advice);
 	ckpt_why_end(w);
 	return true;
@@ -340,7 +355,7 @@ bool ckpt_why_check_quantized(struct ckpt_why *w, const struct ckpt_match *match
 		    "names and shapes that its model has not"))
 		return true;
 	add_weights(w);
-	ckpt_why_command(w, "ckpt cast --dequantize bf16 %s %s", ckpt_why_in(w), ckpt_why_out(w));
+	advise_cast(w);
 	ckpt_why_words(
 		w,
 		"or load it with what knows the format: transformers and vLLM read quantization_config in config.json");

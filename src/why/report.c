@@ -176,6 +176,25 @@ static const char *beside_archive(struct ckpt_why *w)
 	return ckpt_why_print(w, "%.*s%s", (int)(inside - path), path, slash ? slash + 1 : name);
 }
 
+/* A directory as "." or "a/.." has no name that another could begin with: its own, then. */
+static const char *with_name(struct ckpt_why *w, const char *path)
+{
+	size_t len = strlen(path);
+	const char *kept = path;
+	char *own;
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	if (!w->facts.folder || !len || path[len - 1] != '.' ||
+	    !(len == 1 || path[len - 2] == '/' || (path[len - 2] == '.' && (len == 2 || path[len - 3] == '/'))))
+		return path;
+	own = realpath(path, NULL);
+	if (own && own[1])
+		kept = ckpt_why_print(w, "%s", own);
+	free(own);
+	return kept;
+}
+
 /* The length without the ending: ".pt", or ".pth.tar" as a whole. */
 static size_t stem_length(const char *path)
 {
@@ -224,7 +243,7 @@ const char *ckpt_why_out(struct ckpt_why *w)
 	if (!path_to_type(w))
 		return "OUT";
 	if (!w->out)
-		w->out = as_operand(w, free_name_above(w, beside_archive(w), "-mended", &w->outs));
+		w->out = as_operand(w, free_name_above(w, with_name(w, beside_archive(w)), "-mended", &w->outs));
 	return w->out;
 }
 

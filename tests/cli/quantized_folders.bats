@@ -225,3 +225,28 @@ unchanged() { state > after.state; diff before.state after.state >&2; }
 	[ "$(cat out/config.json)" = '{"a": 1}' ]
 	[ ! -L out/config.json ]
 }
+
+@test "the command that 'why' names makes a folder of a folder, with what from_pretrained() reads" {
+	model 'a model' model.safetensors
+	model a.bin model-00001-of-00002.safetensors model-00002-of-00002.safetensors
+	model here model.safetensors
+	for in in 'a model' a.bin 'a model/'; do
+		rm -rf ./*-mended
+		ckpt why --json "$in"
+		line=$(jq -r '.causes[].mends[].text | select(startswith("ckpt cast --dequantize"))' <<< "$output")
+		[[ $line = *" --with-config "* ]]
+		eval "'$CKPT' ${line#ckpt}"
+		for out in *-mended; do
+			[[ -d $out && -f $out/config.json ]]
+			ckpt why "$out"
+			[[ $output != *quantized* ]]
+		done
+	done
+	cd here
+	line=$("$CKPT" why --json . | jq -r '.causes[].mends[].text | select(startswith("ckpt cast --dequantize"))')
+	eval "'$CKPT' ${line#ckpt}"
+	[ "$(ls -A)" = $'config.json\nmodel.safetensors\ntokenizer.json' ]
+	[ -d ../here-mended ]
+	ckpt why --json model.safetensors
+	[[ $output = *"ckpt cast --dequantize bf16 model.safetensors model-mended.safetensors"* ]]
+}
