@@ -196,6 +196,8 @@ static int name_files(void *ctx, enum ckpt_naming what)
 		return 0;
 	}
 	s->rc = ckpt_naming_begin(s->o, &s->why);
+	if (s->rc < 0)
+		return s->rc;
 	s->was_there = lstat(s->path, &s->before) == 0;
 	for (size_t i = 0; s->rc == 0 && i < s->count; i++)
 		s->rc = name_file(s, &s->files[i]);
