@@ -51,6 +51,11 @@ struct ckpt_format {
 			      int (*visit)(void *ctx, const char *key, size_t key_len, const char *value,
 					   size_t value_len),
 			      void *ctx);
+	/* Those that all files of a set have alike, whatever is in which file. NULL: it is no set. */
+	int (*common_metadata)(const struct ckpt_model *model,
+			       int (*visit)(void *ctx, const char *key, size_t key_len, const char *value,
+					    size_t value_len),
+			       void *ctx);
 	/* Note what is odd about the file. NULL: nothing ever is. */
 	int (*notes)(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
 		     void *ctx, struct ckpt_error *err);

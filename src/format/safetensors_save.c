@@ -2,6 +2,7 @@
 /* Saves a checkpoint as one safetensors file: the list of its tensors and the metadata. */
 #include "format/safetensors_write.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "format/output.h"
 
@@ -80,23 +81,57 @@ static int add_aliases(const struct ckpt_safetensors_list *list, struct ckpt_saf
 	return 0;
 }
 
-int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safetensors_list *list,
+struct set_pairs {
+	const struct ckpt_model *model;
+	struct ckpt_safetensors_pair *pairs; /* malloc */
+	uint32_t count, cap;
+};
+
+/* What a file of a set says, all say: it belongs to the whole. */
+static int keep_set_pair(void *ctx, const char *key, size_t key_len, const char *value, size_t value_len)
+{
+	struct set_pairs *s = ctx;
+	struct ckpt_safetensors_pair *grown;
+
+	if (is_stale(s->model, key))
+		return 0;
+	grown = ckpt_grow(s->pairs, s->count, &s->cap, sizeof(*grown));
+	if (!grown)
+		return CKPT_E_NOMEM;
+	s->pairs = grown;
+	s->pairs[s->count++] = (struct ckpt_safetensors_pair){ key, value, (uint32_t)key_len, (uint32_t)value_len };
+	return 0;
+}
+
+int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safetensors_list *list, bool in_set,
 			      struct ckpt_safetensors_pair **out, uint32_t *count,
 			      bool *has_metadata, struct ckpt_error *err)
 {
 	const struct ckpt_safetensors *st = ckpt_safetensors_of(model);
-	uint64_t most = list->aliased + (st ? st->header.metadata_count : 1u);
+	const struct ckpt_format *format = model->doc->format;
+	struct set_pairs set = { .model = model };
+	uint64_t most;
 	int rc = 0;
 
 	*count = 0;
+	if (!st && format->common_metadata && format->common_metadata(model, keep_set_pair, &set) < 0)
+		rc = ckpt_fail_nomem(err);
+	most = list->aliased + (st ? st->header.metadata_count : set.count + (uint64_t)1);
 	*out = ckpt_arena_calloc(list->arena, most + 1, sizeof(**out));
-	if (!*out)
-		return ckpt_arena_fail(list->arena, err);
-	if (st)
+	if (rc == 0 && !*out)
+		rc = ckpt_arena_fail(list->arena, err);
+	if (rc == 0 && st) {
 		rc = keep_pairs(model, st, *out, count, err);
-	else
+	} else if (rc == 0) {
+		if (!has_key(set.pairs, set.count, "format", 6))
+			(*out)[(*count)++] = (struct ckpt_safetensors_pair){ "format", "pt", 6, 2 };
+		for (uint32_t i = 0; i < set.count; i++)
+			(*out)[(*count)++] = set.pairs[i];
+	}
+	free(set.pairs);
+	if (rc == 0 && in_set && !has_key(*out, *count, "format", 6))
 		(*out)[(*count)++] = (struct ckpt_safetensors_pair){ "format", "pt", 6, 2 };
-	if (rc == 0)
+	if (rc == 0 && !in_set)
 		rc = add_aliases(list, *out, count, err);
 	*has_metadata = *count || (st && st->header.has_metadata);
 	return rc;
@@ -119,8 +154,7 @@ static int write_list(const struct ckpt_model *model, struct ckpt_safetensors_li
 	for (uint32_t i = 0; i < list->count; i++)
 		if (!list->items[i].same)
 			items[out.count++] = &list->items[i];
-	rc = ckpt_safetensors_metadata(model, list, &metadata, &out.metadata_count,
-				       &out.has_metadata, err);
+	rc = ckpt_safetensors_metadata(model, list, false, &metadata, &out.metadata_count, &out.has_metadata, err);
 	out.metadata = metadata;
 	if (rc == 0)
 		rc = ckpt_safetensors_write(&out, path, options, report, err);

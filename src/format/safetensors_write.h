@@ -71,10 +71,11 @@ int ckpt_safetensors_write(const struct ckpt_safetensors_out *out, const char *p
 			   struct ckpt_error *err);
 
 /*
- * The metadata of a file made of MODEL, in LIST's arena: those of the input, or that it is
- * torch's, and the aliases of LIST.
+ * The metadata of a file made of MODEL, in LIST's arena: those of the input, or, of a set, those that all its
+ * files have alike, or that it is torch's; and the aliases of LIST. One of several files of a set (IN_SET) always
+ * says that it is torch's, and has no aliases, which the index has.
  */
-int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safetensors_list *list,
+int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safetensors_list *list, bool in_set,
 			      struct ckpt_safetensors_pair **out, uint32_t *count,
 			      bool *has_metadata, struct ckpt_error *err);
 

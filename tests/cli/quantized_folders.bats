@@ -250,3 +250,43 @@ unchanged() { state > after.state; diff before.state after.state >&2; }
 	ckpt why --json model.safetensors
 	[[ $output = *"ckpt cast --dequantize bf16 model.safetensors model-mended.safetensors"* ]]
 }
+
+# safetensors_metadata FILE: the pairs that it says
+said() { python3 -B -c 'import json, struct, sys
+text = open(sys.argv[1], "rb").read(); n = struct.unpack("<Q", text[:8])[0]; print(json.dumps(json.loads(text[8:8 + n]).get("__metadata__"), sort_keys=True))' "$1"; }
+
+@test "what the shards say alike, and what the index says besides, stays" {
+	model in model-00001-of-00002.safetensors model-00002-of-00002.safetensors
+	python3 -B - <<'PY'
+import json, struct
+for i in (1, 2):
+    path = "in/model-%05d-of-00002.safetensors" % i
+    data = open(path, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    header = {"__metadata__": {"author": "\u00e9\n", "part": str(i), "format": "pt", "only-%d" % i: "x"}, **json.loads(data[8:8 + n])}
+    text = json.dumps(header).encode()
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + n:])
+index = json.load(open("in/model.safetensors.index.json"))
+index["metadata"].update(total_parameters=18, tool={"v": [1, 0.5, None, "\u00e9\n"], "e": {}}, best="new.weight")
+index.update(version=3, list=[])
+json.dump(index, open("in/model.safetensors.index.json", "w"))
+PY
+	dequantize in out; [ "$status" = 0 ]
+	for file in out/*-of-*; do
+		[ "$(said $file)" = '{"author": "\u00e9\n", "format": "pt"}' ]
+	done
+	[ "$(jq -c '[.metadata, .version, .list]' out/*.json)" = '[{"total_size":32,"total_parameters":16,"tool":{"v":[1,0.5,null,"é\n"],"e":{}},"best":"new.weight"},3,[]]' ]
+	python3 -B - <<'PY'
+import json
+text = open("out/model.safetensors.index.json").read()
+assert text == json.dumps(json.loads(text), indent=2).replace("\\u00e9", "\\u00E9"), text
+PY
+	ckpt cast -q f16 --only '*scale_inv' in cast; [ "$status" = 0 ]
+	[ "$(jq -c .metadata.total_parameters cast/*.json)" = 18 ]
+	[ "$(said cast/model-00002-of-00002.safetensors)" = '{"author": "\u00e9\n", "format": "pt"}' ]
+	ckpt rename -q -e 's/^l1/new/' in renamed; [ "$status" = 0 ] # "best" would be another name of a tensor now
+	[ "$(jq -c '.metadata | keys' renamed/*.json)" = '["tool","total_parameters","total_size"]' ]
+	dequantize in one.safetensors; [ "$status" = 0 ]
+	[ "$(said one.safetensors)" = '{"author": "\u00e9\n", "format": "pt"}' ]
+	ckpt verify -q out; [ "$status" = 0 ]
+}

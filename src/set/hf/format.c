@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A shard set as a format: what 'info' says of it, what its files say in their metadata, and that it cannot be
+ * edited in place. Relies on all files being of one kind, as open.c has checked.
+ */
 #include "set/hf/hf.h"
 
 #include "base/text.h"
+#include "format/safetensors.h"
 #include "set/hf/out.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN = 120, NOTE = 700 };
@@ -132,8 +138,67 @@ static int parts_metadata(const struct ckpt_model *model,
 	return rc;
 }
 
+/* Pairs of the first file, by key, and in how many files each was found. */
+struct common_pairs {
+	const struct ckpt_safetensors_pair *pairs;
+	uint32_t *found;
+	struct ckpt_strmap by_key;
+	uint32_t files;
+};
+
+static void find_common(struct common_pairs *c, const struct ckpt_safetensors_header *h)
+{
+	for (uint32_t i = 0; i < h->metadata_count; i++) {
+		const struct ckpt_safetensors_pair *p = &h->metadata[i];
+		const uint64_t *slot = ckpt_strmap_find(&c->by_key, p->key, p->key_len);
+
+		if (slot && c->found[*slot] == c->files && c->pairs[*slot].value_len == p->value_len &&
+		    !memcmp(c->pairs[*slot].value, p->value, p->value_len))
+			c->found[*slot]++;
+	}
+	c->files++;
+}
+
+/* One that names a tensor may say that it has another name, which is told anew (safetensors_save.c). */
+static int common_metadata(const struct ckpt_model *model,
+			   int (*visit)(void *ctx, const char *key, size_t key_len, const char *value,
+					size_t value_len),
+			   void *ctx)
+{
+	const struct ckpt_hf *hf = ckpt_hf_of(model);
+	const struct ckpt_safetensors *first = hf->index.file_count && hf->shards[0] ? ckpt_safetensors_of(hf->shards[0]) : NULL;
+	struct common_pairs c = { .pairs = first ? first->header.metadata : NULL };
+	int rc = 0;
+	bool there;
+
+	if (!first || !first->header.metadata_count || hf->is_sharded)
+		return 0;
+	c.found = calloc(first->header.metadata_count, sizeof(*c.found));
+	if (!c.found)
+		rc = CKPT_E_NOMEM;
+	for (uint32_t i = 0; rc == 0 && i < first->header.metadata_count; i++)
+		if (!ckpt_strmap_insert(&c.by_key, c.pairs[i].key, c.pairs[i].key_len, i, &there))
+			rc = CKPT_E_NOMEM;
+	for (uint32_t i = 0; rc == 0 && i < hf->index.file_count; i++) {
+		const struct ckpt_safetensors *st = hf->shards[i] ? ckpt_safetensors_of(hf->shards[i]) : NULL;
+
+		if (st)
+			find_common(&c, &st->header);
+	}
+	for (uint32_t i = 0; rc == 0 && i < first->header.metadata_count; i++) {
+		const struct ckpt_safetensors_pair *p = &c.pairs[i];
+
+		if (c.found[i] == c.files && !ckpt_hf_index_find(&hf->index, p->value, p->value_len))
+			rc = visit(ctx, p->key, p->key_len, p->value, p->value_len);
+	}
+	ckpt_strmap_clear(&c.by_key);
+	free(c.found);
+	return rc;
+}
+
 const struct ckpt_format ckpt_format_hf = {
 	.parts_metadata = parts_metadata,
+	.common_metadata = common_metadata,
 	.name = "Hugging Face shard set",
 	.code = CKPT_FORMAT_HUGGING_FACE,
 	.notes = ckpt_hf_check_directory,

@@ -15,7 +15,6 @@
 #include "set/safe_path.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +28,8 @@ void ckpt_hf_index_clear(struct ckpt_hf_index *x)
 	free(x->files);
 	free(x->entries);
 	free(x->aliases);
+	json_decref(x->others);
+	json_decref(x->other_metadata);
 	ckpt_arena_free(x->arena);
 	*x = (struct ckpt_hf_index){ 0 };
 }
@@ -217,6 +218,14 @@ bool ckpt_hf_index_is_taken(const char *key)
 	return !strcmp(key, "format") || !strcmp(key, "total_size");
 }
 
+/* *TO, which is made for the first, keeps VALUE. */
+static int keep_other(json_t **to, const char *key, json_t *value, struct ckpt_error *err)
+{
+	if (!*to)
+		*to = json_object();
+	return json_object_set(*to, key, value) == 0 ? 0 : ckpt_fail_nomem(err);
+}
+
 /* Other things in the metadata say something else. */
 static int read_aliases(struct ckpt_hf_index *x, json_t *metadata, struct ckpt_error *err)
 {
@@ -231,6 +240,24 @@ static int read_aliases(struct ckpt_hf_index *x, json_t *metadata, struct ckpt_e
 
 		if (of && !ckpt_hf_index_is_taken(key) && !ckpt_hf_index_find(x, key, strlen(key)))
 			rc = add_alias(x, key, of, err);
+		else if (strcmp(key, "total_size") != 0)
+			rc = keep_other(&x->other_metadata, key, value, err);
+		if (rc < 0)
+			break;
+	}
+	return rc;
+}
+
+static int read_others(struct ckpt_hf_index *x, json_t *root, struct ckpt_error *err)
+{
+	const char *key;
+	json_t *value;
+	int rc = 0;
+
+	json_object_foreach(root, key, value)
+	{
+		if (strcmp(key, "metadata") != 0 && strcmp(key, "weight_map") != 0)
+			rc = keep_other(&x->others, key, value, err);
 		if (rc < 0)
 			break;
 	}
@@ -247,7 +274,9 @@ static int read_root(struct ckpt_hf_index *x, json_t *root, struct ckpt_error *e
 	x->has_total = json_is_number(total);
 	x->total_size = json_number_value(total);
 	rc = read_map(x, json_object_get(root, "weight_map"), err);
-	return rc < 0 ? rc : read_aliases(x, json_object_get(root, "metadata"), err);
+	if (rc == 0)
+		rc = read_aliases(x, json_object_get(root, "metadata"), err);
+	return rc == 0 ? read_others(x, root, err) : rc;
 }
 
 int ckpt_hf_index_parse(const char *text, size_t len, struct ckpt_hf_index *out,

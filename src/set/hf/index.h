@@ -6,6 +6,8 @@
 #include "base/strmap.h"
 #include "io/source.h"
 
+#include <jansson.h>
+
 /*
  * What `model.safetensors.index.json` says: {"metadata": {"total_size": 123, ...}, "weight_map":
  * {NAME: FILE, ...}}. Source: save_torch_state_dict() and _load_sharded_checkpoint() in
@@ -45,6 +47,8 @@ struct ckpt_hf_index {
 	uint32_t file_count, entry_count, entry_cap, alias_count, alias_cap;
 	bool has_total;
 	double total_size; /* metadata.total_size; some writers have it as a float */
+	/* owned: what else the index has at its root, and in the metadata but for total_size and aliases; or NULL */
+	json_t *others, *other_metadata;
 };
 
 /*

@@ -14,6 +14,7 @@
 
 #include "base/grow.h"
 #include "base/text.h"
+#include "set/hf/hf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,17 @@ static int add_stored(struct hf_lister *c, const struct ckpt_hf_tensor *tensor, 
 	return add_tensor(c, tensor, s->nbytes, first);
 }
 
+/* As many as 64 bits can say. */
+static uint64_t count_elements(const struct ckpt_tensor *t)
+{
+	uint64_t count = 1;
+
+	for (uint32_t i = 0; i < t->ndim; i++)
+		if (__builtin_mul_overflow(count, t->shape[i], &count))
+			return UINT64_MAX;
+	return count;
+}
+
 /* ---- safetensors ---- */
 
 /* As Tensor.is_contiguous(). */
@@ -103,7 +115,8 @@ static int list_safetensors(struct hf_lister *c)
 		struct ckpt_safetensors_item *item = &out->list.items[i];
 		struct ckpt_hf_tensor tensor = { .name = item->name,
 						 .len = item->name_len,
-						 .item = item };
+						 .item = item,
+						 .elements = count_elements(&item->t) };
 
 		if (item->same)
 			continue; /* the index says which one it is */
@@ -147,6 +160,7 @@ static int list_entry(struct hf_lister *c, const struct ckpt_value *key,
 		return note_unfit(c, key, "is a tensor without a storage of its own");
 	tensor.name = key->u.bytes.ptr;
 	tensor.len = key->u.bytes.len;
+	tensor.elements = count_elements(&t);
 	return add_stored(c, &tensor, t.storage);
 }
 
@@ -173,6 +187,25 @@ static int list_pickles(struct hf_lister *c)
 }
 
 /* ---- the whole ---- */
+
+uint64_t ckpt_hf_out_elements(const struct ckpt_hf_out *out, bool *as_input)
+{
+	const struct ckpt_hf *hf = out->model->doc->format == &ckpt_format_hf ? ckpt_hf_of(out->model) : NULL;
+	uint64_t sum = 0, before = 0;
+	bool fine = true, known = hf != NULL;
+
+	for (uint32_t i = 0; i < out->count; i++)
+		fine = !__builtin_add_overflow(sum, out->tensors[i].elements, &sum) && fine;
+	for (uint32_t i = 0; known && i < hf->index.file_count; i++) {
+		const struct ckpt_model *shard = hf->shards[i];
+
+		known = shard && ckpt_model_has_tensors(shard);
+		for (uint64_t k = 0; known && k < shard->tensor_count; k++)
+			known = !__builtin_add_overflow(before, count_elements(&shard->tensors[k]), &before);
+	}
+	*as_input = known && fine && before == sum;
+	return fine ? sum : UINT64_MAX;
+}
 
 int ckpt_hf_out_list(struct ckpt_hf_out *out, struct ckpt_error *err)
 {

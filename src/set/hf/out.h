@@ -14,6 +14,7 @@ struct ckpt_hf_tensor {
 	size_t len;
 	const struct ckpt_value *key, *value; /* of a pickle */
 	struct ckpt_safetensors_item *item;   /* of a safetensors file */
+	uint64_t elements;
 };
 
 struct ckpt_hf_out {
@@ -45,7 +46,13 @@ uint64_t ckpt_hf_out_limit(const struct ckpt_model *model);
 /* List the tensors of the model's root, and what they count when they are dealt out. */
 int ckpt_hf_out_list(struct ckpt_hf_out *out, struct ckpt_error *err);
 
-/* The index, as json.dump(indent=2) of Python writes it. */
+/* Of all tensors, once they are listed. *AS_INPUT: the set that they came from has as many. */
+uint64_t ckpt_hf_out_elements(const struct ckpt_hf_out *out, bool *as_input);
+
+/*
+ * The index, as json.dump(indent=2) of Python writes it. What that of the input says besides stays; sizes
+ * and numbers of parameters are those of the output.
+ */
 int ckpt_hf_out_index(const struct ckpt_hf_out *out, struct ckpt_buf *text, struct ckpt_error *err);
 
 /* Of JSON, in ASCII alone, as Python's json.dumps() writes it. S is UTF-8. */

@@ -82,16 +82,12 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 static int write_tensors(struct hf_saver *s, uint32_t shard, const char *path,
 			 const struct ckpt_save_options *o, struct ckpt_save_report *report)
 {
-	static const struct ckpt_safetensors_pair format = { "format", "pt", 6, 2 };
 	const struct ckpt_hf_packing *p = &s->out.packing;
 	uint64_t start = p->starts[shard], count = p->starts[shard + 1] - start;
 	struct ckpt_safetensors_item **items = malloc((count + 1) * sizeof(*items));
 	struct ckpt_safetensors_out out = { .model = s->out.model,
 					    .items = items,
-					    .count = (uint32_t)count,
-					    .metadata = &format,
-					    .metadata_count = 1,
-					    .has_metadata = true };
+					    .count = (uint32_t)count };
 	struct ckpt_safetensors_pair *own;
 	int rc = 0;
 
@@ -99,11 +95,10 @@ static int write_tensors(struct hf_saver *s, uint32_t shard, const char *path,
 		return ckpt_fail_nomem(s->err);
 	for (uint64_t i = 0; i < count; i++)
 		items[i] = s->out.tensors[p->order[start + i]].item;
-	if (p->shard_count == 1) { /* there is no index, which could name what shares its bytes */
-		rc = ckpt_safetensors_metadata(s->out.model, &s->out.list, &own,
-					       &out.metadata_count, &out.has_metadata, s->err);
-		out.metadata = own;
-	}
+	/* of one file alone there is no index, which could name what shares its bytes */
+	rc = ckpt_safetensors_metadata(s->out.model, &s->out.list, p->shard_count > 1, &own, &out.metadata_count,
+				       &out.has_metadata, s->err);
+	out.metadata = own;
 	if (rc == 0)
 		rc = ckpt_safetensors_write(&out, path, o, report, s->err);
 	free(items);
