@@ -89,12 +89,23 @@ static unsigned sink_flags(const struct side_saver *s)
 
 /* ---- into a directory that is there ---- */
 
+/* No side file has the NAME of the checkpoint. */
+static int check_names(const struct side_saver *s, const char *name)
+{
+	for (size_t i = 0; i < s->o->file_count; i++)
+		if (!strcmp(s->o->files[i].name, name))
+			return ckpt_fail(s->err, CKPT_E_ARG, "'%.200s' is to be written twice", name);
+	return 0;
+}
+
 static int list_files(struct side_saver *s)
 {
 	const char *slash = strrchr(s->path, '/'), *base = slash ? slash + 1 : s->path;
 	char *input;
 	int rc = folder_of_input(s->model, &input, s->err);
 
+	if (rc == 0)
+		rc = check_names(s, base);
 	if (rc == 0 && s->o->file_count && input && is_same_folder(input, s->folder))
 		rc = ckpt_error_at(s->err,
 				   ckpt_fail(s->err, CKPT_E_OUTPUT,
@@ -107,10 +118,7 @@ static int list_files(struct side_saver *s)
 		struct side_file *f = &s->files[s->count++];
 
 		f->file = &s->o->files[i];
-		if (!strcmp(f->file->name, base))
-			rc = ckpt_fail(s->err, CKPT_E_ARG, "'%.200s' is to be written twice", base);
-		if (rc == 0)
-			rc = ckpt_path_join(s->folder, f->file->name, &f->path, s->err);
+		rc = ckpt_path_join(s->folder, f->file->name, &f->path, s->err);
 		if (rc == 0)
 			rc = ckpt_sink_check(f->path, sink_flags(s), s->err);
 	}
@@ -258,19 +266,21 @@ static int save_new_folder(struct side_saver *s, const char *path, const char *i
 	struct ckpt_save_options o = *s->o;
 	struct ckpt_folder *folder = NULL;
 	bool dry = o.flags & CKPT_SAVE_DRY_RUN;
-	int rc = ckpt_folder_open(path, NULL, 0, ckpt_set_folder_flags(s->o), folder_mode(s->model, input), &folder,
-				  s->err);
+	int rc = check_names(s, name);
 
+	if (rc == 0)
+		rc = ckpt_folder_open(path, NULL, 0, ckpt_set_folder_flags(s->o), folder_mode(s->model, input), &folder,
+				      s->err);
 	o.flags &= ~(unsigned)CKPT_SAVE_IN_FOLDER;
 	o.files = NULL;
 	o.file_count = 0;
 	o.naming = NULL; /* of the folder alone */
+	if (rc == 0 && !dry) /* before what takes long: then what is left of the disk is known */
+		rc = ckpt_set_write_side_files(folder, s->o, ckpt_model_mode(s->model), s->err);
 	if (rc == 0)
 		rc = ckpt_path_join(ckpt_folder_temp_path(folder), name, &s->path, s->err);
 	if (rc == 0)
 		rc = s->format->save(s->model, s->path, &o, report, s->err);
-	if (rc == 0 && !dry)
-		rc = ckpt_set_write_side_files(folder, s->o, ckpt_model_mode(s->model), s->err);
 	if (rc == 0 && !dry) {
 		ckpt_folder_set_save(folder, s->o);
 		return ckpt_folder_commit(folder, s->err);

@@ -270,7 +270,7 @@ static void names_and_places_that_cannot_be_are_refused(void **state)
 	};
 	static const struct ckpt_side_file twice[] = { { "a", "", 0, 0644, 0 }, { "a", "", 0, 0644, 0 } };
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
-	char *beside = unit_path(base, "in/other.pt"), *folder = unit_path(base, "in");
+	char *beside = unit_path(base, "in/other.pt"), *folder = unit_path(base, "in"), *new = unit_path(base, "new");
 
 	(void)state;
 	make_start(EMPTY_FOLDER);
@@ -279,7 +279,10 @@ static void names_and_places_that_cannot_be_are_refused(void **state)
 		o.files = &bad[i];
 		o.file_count = 1;
 		assert_int_equal(ckpt_save(model, out, &o, NULL, &err), CKPT_E_ARG);
+		assert_int_equal(ckpt_save(model, new, &o, NULL, &err), CKPT_E_ARG);
+		assert_false(unit_exists(new));
 	}
+	free(new);
 	o.files = twice;
 	o.file_count = 2;
 	assert_int_equal(ckpt_save(model, out, &o, NULL, &err), CKPT_E_ARG);

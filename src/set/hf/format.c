@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A shard set as a format: what 'info' says of it, what its files say in their metadata, and that it cannot be
- * edited in place. Relies on all files being of one kind, as open.c has checked.
+ * edited in place.
  */
 #include "set/hf/hf.h"
 

@@ -59,9 +59,14 @@ static bool is_own(const void *ctx, const char *path, const char *name)
 	return is_of_set(out, name);
 }
 
-static int check_side_files(const struct hf_saver *s)
+/* *NBYTES: of all of them. */
+static int check_side_files(const struct hf_saver *s, uint64_t *nbytes)
 {
 	const struct ckpt_save_options *o = s->out.o;
+
+	*nbytes = 0;
+	for (size_t i = 0; i < o->file_count; i++)
+		*nbytes += o->files[i].len; /* what is in memory */
 
 	for (size_t i = 0; i < o->file_count; i++)
 		if (is_of_set(&s->out, o->files[i].name))
@@ -264,15 +269,16 @@ static int save_set(struct hf_saver *s, const char *path)
 	const struct ckpt_folder_own own = { is_own, &s->out };
 	unsigned flags = ckpt_set_folder_flags(o);
 	int rc = ckpt_set_check_not_input(s->out.model, path, s->err);
+	uint64_t beside;
 
 	if (rc == 0)
-		rc = check_side_files(s);
+		rc = check_side_files(s, &beside);
 	if (rc == 0)
 		rc = ckpt_folder_check(path, &own, flags, s->err);
 	if (rc == 0)
 		rc = plan(s);
 	if (rc == 0)
-		rc = ckpt_folder_open(path, &own, s->out.packing.nbytes, flags,
+		rc = ckpt_folder_open(path, &own, s->out.packing.nbytes + beside, flags,
 				      ckpt_model_folder_mode(s->out.model), &s->folder, s->err);
 	if (rc == 0)
 		rc = write_all(s);
