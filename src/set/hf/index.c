@@ -15,6 +15,7 @@
 #include "set/safe_path.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +29,7 @@ void ckpt_hf_index_clear(struct ckpt_hf_index *x)
 	free(x->files);
 	free(x->entries);
 	free(x->aliases);
-	json_decref(x->others);
-	json_decref(x->other_metadata);
+	free(x->others);
 	ckpt_arena_free(x->arena);
 	*x = (struct ckpt_hf_index){ 0 };
 }
@@ -218,12 +218,24 @@ bool ckpt_hf_index_is_taken(const char *key)
 	return !strcmp(key, "format") || !strcmp(key, "total_size");
 }
 
-/* *TO, which is made for the first, keeps VALUE. */
-static int keep_other(json_t **to, const char *key, json_t *value, struct ckpt_error *err)
+/* As text, and now: where it is written, jansson may end a program whose memory is out. */
+static int keep_other(struct ckpt_hf_index *x, const char *key, const json_t *value, bool in_metadata, struct ckpt_error *err)
 {
-	if (!*to)
-		*to = json_object();
-	return json_object_set(*to, key, value) == 0 ? 0 : ckpt_fail_nomem(err);
+	struct ckpt_hf_other *grown = ckpt_grow(x->others, x->other_count, &x->other_cap, sizeof(*grown));
+	char *json = json_dumps(value, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+	const char *text = json_string_value(value);
+	struct ckpt_hf_other other = { .in_metadata = in_metadata };
+
+	if (grown)
+		x->others = grown;
+	other.key = ckpt_arena_copy(x->arena, key, strlen(key));
+	other.json = json ? ckpt_arena_copy(x->arena, json, strlen(json)) : NULL;
+	other.text = text ? ckpt_arena_copy(x->arena, text, strlen(text)) : NULL;
+	free(json);
+	if (!grown || !other.key || !other.json || (text && !other.text))
+		return ckpt_fail_nomem(err);
+	x->others[x->other_count++] = other;
+	return 0;
 }
 
 /* Other things in the metadata say something else. */
@@ -241,7 +253,7 @@ static int read_aliases(struct ckpt_hf_index *x, json_t *metadata, struct ckpt_e
 		if (of && !ckpt_hf_index_is_taken(key) && !ckpt_hf_index_find(x, key, strlen(key)))
 			rc = add_alias(x, key, of, err);
 		else if (strcmp(key, "total_size") != 0)
-			rc = keep_other(&x->other_metadata, key, value, err);
+			rc = keep_other(x, key, value, true, err);
 		if (rc < 0)
 			break;
 	}
@@ -257,7 +269,7 @@ static int read_others(struct ckpt_hf_index *x, json_t *root, struct ckpt_error 
 	json_object_foreach(root, key, value)
 	{
 		if (strcmp(key, "metadata") != 0 && strcmp(key, "weight_map") != 0)
-			rc = keep_other(&x->others, key, value, err);
+			rc = keep_other(x, key, value, false, err);
 		if (rc < 0)
 			break;
 	}

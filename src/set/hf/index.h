@@ -6,8 +6,6 @@
 #include "base/strmap.h"
 #include "io/source.h"
 
-#include <jansson.h>
-
 /*
  * What `model.safetensors.index.json` says: {"metadata": {"total_size": 123, ...}, "weight_map":
  * {NAME: FILE, ...}}. Source: save_torch_state_dict() and _load_sharded_checkpoint() in
@@ -33,6 +31,13 @@ struct ckpt_hf_alias {
 	uint32_t next; /* another one of the entry, or UINT32_MAX */
 };
 
+/* What else the index says, at its root or in the metadata, but for total_size and aliases. */
+struct ckpt_hf_other {
+	const char *key, *json; /* JSON, with an indent of 2 */
+	const char *text;	/* the value, if it is a text: it may be the name of a tensor; else NULL */
+	bool in_metadata;
+};
+
 struct ckpt_hf_file {
 	const char *name; /* relative to the index, checked to stay inside of its directory */
 	uint64_t names;	  /* tensors that the index has there */
@@ -47,8 +52,8 @@ struct ckpt_hf_index {
 	uint32_t file_count, entry_count, entry_cap, alias_count, alias_cap;
 	bool has_total;
 	double total_size; /* metadata.total_size; some writers have it as a float */
-	/* owned: what else the index has at its root, and in the metadata but for total_size and aliases; or NULL */
-	json_t *others, *other_metadata;
+	struct ckpt_hf_other *others; /* malloc */
+	uint32_t other_count, other_cap;
 };
 
 /*

@@ -150,23 +150,19 @@ static void add_pair(struct ckpt_buf *text, const char *key, size_t key_len, con
 	ckpt_hf_add_string(text, value, value_len);
 }
 
-/* VALUE as it was, in lines that begin below those of its key, DEPTH deep. */
-static int add_json(struct ckpt_buf *text, const char *key, const json_t *value, int depth, struct ckpt_error *err)
+/* It as it was, in lines that begin below those of its key. */
+static void add_other(struct ckpt_buf *text, const struct ckpt_hf_other *other)
 {
-	char *lines = json_dumps(value, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+	int indent = other->in_metadata ? 4 : 2;
 
-	if (!lines)
-		return ckpt_fail_nomem(err);
-	ckpt_buf_printf(text, ",\n%*s", 2 * depth, "");
-	ckpt_hf_add_string(text, key, strlen(key));
+	ckpt_buf_printf(text, ",\n%*s", indent, "");
+	ckpt_hf_add_string(text, other->key, strlen(other->key));
 	ckpt_buf_printf(text, ": ");
-	for (const char *at = lines; *at; at++) { /* in texts, ends of lines are escaped */
+	for (const char *at = other->json; *at; at++) { /* in texts, ends of lines are escaped */
 		ckpt_buf_add_u8(text, (uint8_t)*at);
 		if (*at == '\n')
-			ckpt_buf_printf(text, "%*s", 2 * depth, "");
+			ckpt_buf_printf(text, "%*s", indent, "");
 	}
-	free(lines);
-	return 0;
 }
 
 /* Names of tensors and aliases: metadata that have one say an alias. */
@@ -182,27 +178,26 @@ static int list_names(const struct ckpt_hf_out *out, struct ckpt_strmap *names, 
 	return fine ? 0 : ckpt_fail_nomem(err);
 }
 
-/* What the metadata of the input's index say besides. */
-static int add_other_metadata(const struct ckpt_hf_out *out, json_t *others, struct ckpt_buf *text, struct ckpt_error *err)
+/* What the metadata of the input's index X say besides. */
+static int add_other_metadata(const struct ckpt_hf_out *out, const struct ckpt_hf_index *x, struct ckpt_buf *text,
+			      struct ckpt_error *err)
 {
 	struct ckpt_strmap names = { 0 };
-	const char *key;
-	json_t *value;
 	int rc = list_names(out, &names, err);
 
-	json_object_foreach(others, key, value)
-	{
-		const char *name = json_string_value(value);
+	for (uint32_t i = 0; rc == 0 && i < x->other_count; i++) {
+		const struct ckpt_hf_other *other = &x->others[i];
 		bool as_input = true;
-		uint64_t count = !strcmp(key, "total_parameters") ? ckpt_hf_out_elements(out, &as_input) : 0;
+		uint64_t count;
 
-		if (rc < 0)
-			break;
-		if (!as_input)
+		if (!other->in_metadata || ckpt_strmap_find(&names, other->key, strlen(other->key)) ||
+		    (other->text && ckpt_strmap_find(&names, other->text, strlen(other->text))))
+			continue;
+		count = !strcmp(other->key, "total_parameters") ? ckpt_hf_out_elements(out, &as_input) : 0;
+		if (as_input)
+			add_other(text, other);
+		else
 			ckpt_buf_printf(text, ",\n    \"total_parameters\": %" PRIu64, count);
-		else if (!ckpt_strmap_find(&names, key, strlen(key)) &&
-			 !(name && ckpt_strmap_find(&names, name, strlen(name))))
-			rc = add_json(text, key, value, 2, err);
 	}
 	ckpt_strmap_clear(&names);
 	return rc;
@@ -211,14 +206,12 @@ static int add_other_metadata(const struct ckpt_hf_out *out, json_t *others, str
 int ckpt_hf_out_index(const struct ckpt_hf_out *out, struct ckpt_buf *text, struct ckpt_error *err)
 {
 	const struct ckpt_hf *hf = out->model->doc->format == &ckpt_format_hf ? ckpt_hf_of(out->model) : NULL;
-	const char *key;
-	json_t *value;
 	int rc = 0;
 
 	ckpt_buf_printf(text, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64,
 			out->packing.nbytes);
-	if (hf && hf->index.other_metadata)
-		rc = add_other_metadata(out, hf->index.other_metadata, text, err);
+	if (hf && hf->index.other_count)
+		rc = add_other_metadata(out, &hf->index, text, err);
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < out->list.count; i++) {
@@ -244,12 +237,9 @@ int ckpt_hf_out_index(const struct ckpt_hf_out *out, struct ckpt_buf *text, stru
 		free(file);
 	}
 	ckpt_buf_printf(text, "\n  }");
-	json_object_foreach(hf ? hf->index.others : NULL, key, value)
-	{
-		rc = add_json(text, key, value, 1, err);
-		if (rc < 0)
-			return rc;
-	}
+	for (uint32_t i = 0; hf && i < hf->index.other_count; i++)
+		if (!hf->index.others[i].in_metadata)
+			add_other(text, &hf->index.others[i]);
 	ckpt_buf_printf(text, "\n}");
 	return text->bad ? ckpt_fail_nomem(err) : 0;
 }
