@@ -334,6 +334,8 @@ const struct ckpt_node *ckpt_build_global(struct ckpt_builder *b, const char *mo
 {
 	if (!*module || !*name)
 		return wrong(b, "a class or function needs the names of its module and its own");
+	if (strchr(module, '\n') || strchr(name, '\n'))
+		return wrong(b, "a class or function has no line feed in its name");
 	return made(b, ckpt_maker_global(&b->maker, module, name));
 }
 

@@ -83,7 +83,7 @@ CKPT_API bool ckpt_build_put(struct ckpt_builder *b, struct ckpt_node *mapping,
 
 /* ---- objects ---- */
 
-/* A class, a function or a constant, by the names of Python 3; the same node each time. */
+/* A class, a function or a constant, by the names of Python 3, which have no line feeds; the same node each time. */
 CKPT_API const struct ckpt_node *ckpt_build_global(struct ckpt_builder *b, const char *module,
 						   const char *name);
 

@@ -342,11 +342,20 @@ static PyObject *put(PyObject *object, PyObject *args)
 static PyObject *new_global(PyObject *object, PyObject *args)
 {
 	struct builder *self = (struct builder *)object;
-	const char *module, *name;
+	PyObject *module, *name, *module_bytes, *name_bytes, *node = NULL;
 
-	if (!ckpt_py_builder_use(self) || !PyArg_ParseTuple(args, "ss", &module, &name))
+	if (!ckpt_py_builder_use(self) || !PyArg_ParseTuple(args, "OO", &module, &name))
 		return NULL;
-	return ckpt_py_builder_add(self, ckpt_build_global(self->b, module, name), false);
+	module_bytes = ckpt_py_name(module);
+	name_bytes = module_bytes ? ckpt_py_name(name) : NULL;
+	if (name_bytes)
+		node = ckpt_py_builder_add(self,
+					   ckpt_build_global(self->b, PyBytes_AsString(module_bytes),
+							     PyBytes_AsString(name_bytes)),
+					   false);
+	Py_XDECREF(module_bytes);
+	Py_XDECREF(name_bytes);
+	return node;
 }
 
 static PyObject *new_call(PyObject *object, PyObject *args)

@@ -81,6 +81,17 @@ static void pop_frame(struct encoder *e)
 
 static int save(struct encoder *e, const struct ckpt_value *original);
 
+/*
+ * GLOBAL has its names as lines: what is behind a line feed in one would be read as opcodes. No class has such a
+ * name, so that no protocol gets it, and nothing else writes names of classes.
+ */
+static int check_names(const struct encoder *e, const struct ckpt_global *g)
+{
+	if (memchr(g->module, '\n', g->module_len) || memchr(g->name, '\n', g->name_len))
+		return ckpt_fail(e->err, CKPT_E_UNSUPPORTED, "a class or function has a line feed in its name");
+	return 0;
+}
+
 /* A bare GLOBAL, then one getattr for every further part of the name. */
 static int save_nested_global(struct encoder *e, const struct ckpt_value *v)
 {
@@ -111,8 +122,10 @@ static int save_global(struct encoder *e, const struct ckpt_value *v)
 {
 	const struct ckpt_global *g = v->u.global;
 	char owner = ckpt_owner_of_module(g, e->o->python311, e->o->python313_nested);
-	int rc;
+	int rc = check_names(e, g);
 
+	if (rc < 0)
+		return rc;
 	if (e->o->protocol < 4 && strchr(g->name, '.'))
 		return save_nested_global(e, v);
 	if (e->o->protocol < 4) {

@@ -463,3 +463,23 @@ def test_a_link_is_replaced_and_what_it_leads_to_is_not(model, tmp_path):
     with open(link, "wb") as stream:  # who wants that
         ckpt.save({"n": 1}, stream)
     assert link.is_symlink() and ckpt.load(target) == {"n": 1}
+
+
+@pytest.mark.parametrize("names", [("collections", "OrderedDict\n0cbuiltins\nlen"), ("a\nb", "c"), ("a", "b\n"), ("a", "b.c\nd"), ("\n", "b")])
+def test_no_name_of_a_class_becomes_opcodes(names, tmp_path):
+    stranger = type("Stranger", (), {})
+    stranger.__module__, stranger.__qualname__ = names
+    path = str(tmp_path / "new.pt")
+    for obj in (ckpt.Global(*names), ckpt.Opaque(ckpt.Global(*names), (), None, False), ckpt.Opaque(ckpt.Global("a", "b"), (ckpt.Global(*names),), None, True),
+                stranger, stranger()):
+        with pytest.raises(ckpt.Error) as caught:
+            ckpt.save({"k": [obj]}, path)
+        assert caught.value.record.startswith("k.0") and not os.path.exists(path)
+
+
+def test_a_name_of_a_class_is_any_text(tmp_path):
+    for names in (("\u00e4", "x"), ("a b", "c\td"), ("\ud800", "x")):
+        assert again({"k": ckpt.Global(*names)}, tmp_path)["k"] == ckpt.Global(*names)
+    for names in ((1, "x"), ("x", None)):
+        with pytest.raises(TypeError, match="name is a str"):
+            ckpt.save(ckpt.Global(*names), str(tmp_path / "x.pt"))

@@ -324,6 +324,12 @@ static void mistakes_are_told(void **state)
 	assert_string_equal(unit_text(&err), "a tensor reaches beyond its storage");
 
 	assert_int_equal(ckpt_builder_new(&b, &err), 0);
+	assert_null(ckpt_build_global(b, "m", "C\ncos\nsystem"));
+	assert_null(ckpt_build_global(b, "m\n", "C"));
+	assert_int_equal(ckpt_builder_finish(b, ckpt_build_none(b), &model, &err), CKPT_E_ARG);
+	assert_string_equal(unit_text(&err), "a class or function has no line feed in its name");
+
+	assert_int_equal(ckpt_builder_new(&b, &err), 0);
 	assert_null(ckpt_build_storage(b, "float33", "cpu", numbers, 4));
 	assert_int_equal(ckpt_builder_finish(b, ckpt_build_none(b), &model, &err), CKPT_E_ARG);
 	assert_string_equal(unit_text(&err), "torch has no such dtype");

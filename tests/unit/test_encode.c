@@ -411,6 +411,26 @@ static void what_a_protocol_cannot_say_is_refused(void **state)
 	ckpt_arena_free(g.arena);
 }
 
+static void no_name_of_a_class_becomes_opcodes(void **state)
+{
+	static const char *const names[][2] = { { "m\ncos", "C" }, { "m", "C\ncos\nsystem" }, { "\n", "a.b.c" }, { "m", "C\n.D" } };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(names); i++)
+		for (uint8_t protocol = 1; protocol <= 5; protocol++) {
+			struct ckpt_pickle_options options = { .protocol = protocol };
+			struct graph g = { ckpt_arena_new(BUDGET), 1 };
+			struct ckpt_error err = CKPT_ERROR_INIT;
+			struct ckpt_buf out = { 0 };
+
+			assert_int_equal(ckpt_pickle_encode(make_call(&g, names[i][0], names[i][1]), &options, &out, &err),
+					 CKPT_E_UNSUPPORTED);
+			assert_string_equal(unit_message(&err), "a class or function has a line feed in its name");
+			ckpt_buf_clear(&out);
+			ckpt_arena_free(g.arena);
+		}
+}
+
 static void nesting_has_a_limit_and_no_recursion(void **state)
 {
 	struct ckpt_pickle_options options = { .protocol = 2 };
@@ -453,6 +473,7 @@ UNIT_SUITE(test_encode)
 		cmocka_unit_test(the_resolver_says_what_is_written),
 		cmocka_unit_test(the_python_picklers_batches_can_be_written_and_are_recognised),
 		cmocka_unit_test(what_a_protocol_cannot_say_is_refused),
+		cmocka_unit_test(no_name_of_a_class_becomes_opcodes),
 		cmocka_unit_test(nesting_has_a_limit_and_no_recursion),
 	};
 
