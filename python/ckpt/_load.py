@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import collections
+
 from . import _ckpt
 from ._checkpoint import Checkpoint, Storage, Tensor, View
+from ._errors import NameMissing
 from ._values import convert, refuse, to_memoryview, to_numpy, to_torch
 
 TYPE_CHECKING = False
@@ -67,6 +70,47 @@ class Opaque:
         parts = ["%s=%s" % (key, reprlib.repr(value)) for key, value in
                  (("args", self.args), ("state", self.state), ("items", self.items), ("pairs", self.pairs)) if value]
         return "<ckpt.Opaque %s%s>" % (text, "".join(" " + part for part in parts))
+
+
+class Factory:
+    """What a defaultdict of the file calls for a key that is not there: `made_by`, a Global or Opaque. It is not called."""
+
+    __slots__ = ("made_by",)
+
+    def __init__(self, made_by: Any) -> None:
+        self.made_by = made_by
+
+    def __call__(self) -> Any:
+        text = "there is no such key, and what the file has for it, %r, is not called" % (self.made_by,)
+        error = NameMissing(text)
+        error.text, error.status = text, "NOTFOUND"
+        raise error
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factory) and bool(other.made_by == self.made_by)
+
+    def __hash__(self) -> int:
+        return hash(self.made_by)
+
+    def __repr__(self) -> str:
+        return "<ckpt.Factory %r>" % (self.made_by,)
+
+
+# what defaultdicts call that does nothing but make an empty object, by the names of both Pythons
+_BUILTINS: Dict[str, Any] = {kind.__name__: kind for kind in (
+    list, dict, set, frozenset, tuple, int, float, complex, bool, str, bytes, bytearray, object)}
+_BUILTINS.update({"long": int, "unicode": str})
+_COLLECTIONS: Dict[str, Any] = {kind.__name__: kind for kind in (
+    collections.OrderedDict, collections.defaultdict, collections.Counter, collections.deque)}
+_FACTORIES: Dict[str, Dict[str, Any]] = {"builtins": _BUILTINS, "__builtin__": _BUILTINS, "collections": _COLLECTIONS}
+
+
+def factory_of(function: Any) -> Any:
+    """What a defaultdict gets for FUNCTION of the file: what makes an empty object, a Factory, or None if there is none."""
+    if isinstance(function, Global):
+        made = _FACTORIES.get(function.module, {}).get(function.name)
+        return Factory(function) if made is None else made
+    return Factory(function) if isinstance(function, Opaque) else None
 
 
 class Missing:
@@ -137,8 +181,6 @@ class Hooks:
 
     calls = False
     size = None
-    _factories = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple,
-                  "bool": bool}
 
     def __init__(self, checkpoint: Checkpoint, objects: str) -> None:
         self._checkpoint, self._objects = checkpoint, objects
@@ -169,9 +211,7 @@ class Hooks:
             made.state = state[0]
 
     def factory(self, function: Any) -> Any:
-        if isinstance(function, Global) and function.module in ("builtins", "__builtin__"):
-            return self._factories.get(function.name)
-        return None
+        return factory_of(function)
 
     def other(self, kind: str, value: Any) -> Any:
         if kind == "missing":

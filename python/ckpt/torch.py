@@ -19,7 +19,7 @@ from . import _ckpt, _staging
 from ._checkpoint import _open_model
 from ._errors import Error
 from ._guard import Refused, guard, install_guard
-from ._load import Global, Missing, Opaque
+from ._load import Global, Missing, Opaque, factory_of
 from ._scanned import Copy
 from ._values import refuse, to_torch
 
@@ -369,10 +369,7 @@ class _Hooks:
     def factory(self, function: Any) -> Any:
         if self._strict and "collections.defaultdict" not in self._allowed:
             self.global_("collections", "defaultdict")
-        if isinstance(function, Global):
-            return {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple,
-                    "bool": bool}.get(function.name) if function.module == "builtins" else None
-        return function
+        return factory_of(function) if isinstance(function, (Global, Opaque)) else function
 
     def other(self, kind: str, value: Any) -> Any:
         if kind == "missing":

@@ -483,3 +483,34 @@ def test_a_name_of_a_class_is_any_text(tmp_path):
     for names in ((1, "x"), ("x", None)):
         with pytest.raises(TypeError, match="name is a str"):
             ckpt.save(ckpt.Global(*names), str(tmp_path / "x.pt"))
+
+
+FACTORIES = [int, float, complex, bool, str, bytes, bytearray, tuple, list, set, frozenset, dict, object, collections.OrderedDict,
+             collections.defaultdict, collections.Counter, collections.deque]
+
+
+@pytest.mark.parametrize("factory", FACTORIES, ids=lambda kind: kind.__name__)
+def test_what_a_defaultdict_calls_is_kept(factory, write, files, tmp_path):
+    assert again(collections.defaultdict(factory, x=1), tmp_path).default_factory is factory
+    module = "collections" if factory.__module__ == "collections" else "__builtin__"
+    for name in {factory.__name__, {int: "long", str: "unicode"}.get(factory, factory.__name__)}:
+        made = ckpt.load(write(files.glob("collections", "defaultdict") + files.glob(module, name) + b"\x85R"))
+        assert made.default_factory is factory and type(made["no such key"]) is factory
+
+
+def test_what_a_defaultdict_calls_is_kept_but_not_called(write, files, tmp_path):
+    call = files.glob("functools", "partial") + b"(" + files.glob("m", "f") + files.number(3) + b"tR"
+    for function, kind in ((files.glob("os", "getcwd"), ckpt.Global), (files.glob("builtins", "print"), ckpt.Global), (call, ckpt.Opaque)):
+        path = write(files.glob("collections", "defaultdict") + function + b"\x85R" + files.text("x") + files.number(1) + b"s")
+        made = ckpt.load(path)
+        assert type(made) is collections.defaultdict and type(made.default_factory) is ckpt.Factory and dict(made) == {"x": 1}
+        assert type(made.default_factory.made_by) is kind
+        with pytest.raises(KeyError, match="not called") as caught:
+            made["no such key"]
+        assert isinstance(caught.value, ckpt.Error) and dict(made) == {"x": 1}
+        new = str(tmp_path / "new.pt")
+        ckpt.save([made, made.default_factory], new)
+        found = ckpt.load(new)
+        assert found[0].default_factory.made_by is found[1]
+        assert repr(found[1]).replace("__builtin__", "builtins") == repr(made.default_factory.made_by)
+    assert ckpt.load(write(files.glob("collections", "defaultdict") + b"N\x85R")).default_factory is None
