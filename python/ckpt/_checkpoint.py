@@ -222,7 +222,7 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         return checkpoint_html(self)
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """TEXT of a file, as a terminal may get it: on one line, and without characters that it would act on."""
     return text if text.isprintable() else "".join(
         c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode("ascii") for c in text)
@@ -230,7 +230,7 @@ def _shown(text: str) -> str:
 
 def _tree_line(checkpoint: Checkpoint, row: Any, numbers: Dict[str, int]) -> str:
     name, depth, kind, type_name, text, count, mapping, seen, _ = row
-    label, type_name, text = "  " * depth + _shown(name or "(all)"), _shown(type_name or ""), _shown(text or "")
+    label, type_name, text = "  " * depth + shown(name or "(all)"), shown(type_name or ""), shown(text or "")
     if kind == 0 and name in numbers:
         return "%s: %s" % (label, Tensor(checkpoint, numbers[name])._brief())
     if kind == 1:
@@ -482,7 +482,7 @@ class Tensor:
         text: str = "%s [%s]" % (self.dtype, ", ".join(map(str, self.shape)))
         if self.layout != "strided":
             text += " " + self.layout
-        return text if self.device == "cpu" else "%s %s" % (text, self.device)
+        return text if self.device == "cpu" else "%s %s" % (text, shown(self.device))
 
     def __repr__(self) -> str:
         if self._checkpoint.closed and self._checkpoint._columns is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ._checkpoint import _shown
+from ._checkpoint import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def _cell(value: Any) -> str:
     text = str(value)
     if len(text) > MOST_TEXT:
         text = text[:MOST_TEXT] + "..."
-    return escape(_shown(text))
+    return escape(shown(text))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

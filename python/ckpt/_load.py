@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 OBJECTS = ("opaque", "plain", "error")
 
 
+def _brief(value: Any) -> str:
+    from ._repr import brief
+
+    return brief(value)
+
+
 class Global:
     """A class, function or constant that the file names. It is not looked up."""
 
@@ -32,7 +38,7 @@ class Global:
         return hash((self.module, self.name))
 
     def __repr__(self) -> str:
-        return "<ckpt.Global %s.%s>" % (self.module, self.name)
+        return _brief(self)
 
 
 class Opaque:
@@ -64,12 +70,7 @@ class Opaque:
         return self.callable.name if isinstance(self.callable, Global) else None
 
     def __repr__(self) -> str:
-        import reprlib
-
-        text = "%s.%s" % (self.module, self.name) if self.module is not None else repr(self.callable)
-        parts = ["%s=%s" % (key, reprlib.repr(value)) for key, value in
-                 (("args", self.args), ("state", self.state), ("items", self.items), ("pairs", self.pairs)) if value]
-        return "<ckpt.Opaque %s%s>" % (text, "".join(" " + part for part in parts))
+        return _brief(self)
 
 
 class Factory:
@@ -93,7 +94,7 @@ class Factory:
         return hash(self.made_by)
 
     def __repr__(self) -> str:
-        return "<ckpt.Factory %r>" % (self.made_by,)
+        return _brief(self)
 
 
 # what defaultdicts call that does nothing but make an empty object, by the names of both Pythons
@@ -122,7 +123,7 @@ class Missing:
         self.why = why
 
     def __repr__(self) -> str:
-        return "<ckpt.Missing: %s>" % self.why
+        return _brief(self)
 
 
 class Values:

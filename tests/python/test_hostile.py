@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Events of Python's audit hooks: whatever is called from a file would have to pass one of them.
 CHILD = r"""
 import os, sys, threading, struct, reprlib, collections, operator
-import ckpt, ckpt._load
+import ckpt, ckpt._load, ckpt._repr
 try:
     import numpy, ckpt._numpy
 except ImportError:
