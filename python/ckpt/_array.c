@@ -131,6 +131,10 @@ static PyObject *open_part(PyObject *object, PyObject *name)
 
 	if (!bytes)
 		return NULL;
+	if (!ckpt_py_model_may_read(self->owner)) {
+		Py_DECREF(bytes);
+		return NULL;
+	}
 	text = PyBytes_AsString(bytes);
 	self->readers++;
 	Py_BEGIN_ALLOW_THREADS rc = ckpt_array_part(self->array, text, &part, &err);
@@ -173,6 +177,8 @@ static int read_items(struct array *self, uint64_t first, uint64_t count, uint64
 	do {
 		uint64_t n = step && step < count ? step : count;
 
+		if (!ckpt_py_model_may_read(self->owner))
+			return -1;
 		self->readers++;
 		Py_BEGIN_ALLOW_THREADS rc = ckpt_array_read(self->array, first, n, buf, &err);
 		Py_END_ALLOW_THREADS self->readers--;

@@ -25,23 +25,9 @@ def _open_model(source: Any, brief: bool) -> _ckpt.Model:
         return _ckpt.open_memory(source)
     if not hasattr(source, "read"):
         return _ckpt.open(source, brief)
-    import threading
+    from ._files import open_file
 
-    lock = threading.Lock()
-
-    def pread(offset: int, nbytes: int) -> bytes:
-        with lock:
-            source.seek(offset)
-            pieces = []
-            while nbytes > 0:
-                piece = source.read(nbytes)
-                if not piece:
-                    break
-                pieces.append(piece)
-                nbytes -= len(piece)
-            return b"".join(pieces)
-
-    return _ckpt.open_reader(pread, source.seek(0, 2))
+    return open_file(source)
 
 
 def _missing(name: str, text: str) -> NameMissing:

@@ -114,8 +114,10 @@ static PyMethodDef functions[] = {
 	{ "open", KEYWORDS(ckpt_py_open), "open(path, brief=False) -> Model" },
 	{ "open_memory", ckpt_py_open_memory, METH_VARARGS, "open_memory(buffer) -> Model" },
 	{ "open_reader", KEYWORDS(ckpt_py_open_reader),
-	  "open_reader(pread, nbytes, close=None) -> Model\n\npread(offset, nbytes) returns bytes, "
-	  "in several threads." },
+	  "open_reader(pread, nbytes, close=None, file=pread) -> Model\n\npread(offset, nbytes) returns bytes, "
+	  "in several threads. Models of one FILE are not read by handlers of signals while one is read." },
+	{ "open_descriptor", ckpt_py_open_descriptor, METH_VARARGS,
+	  "open_descriptor(fd, nbytes) -> Model\n\nOf a file that it reads by offset, with a descriptor of its own." },
 	{ "builder", ckpt_py_builder, METH_NOARGS, "builder() -> Builder" },
 	{ "repair_open", ckpt_py_repair_open, METH_VARARGS,
 	  "repair_open(path, flags, fill, threads, progress) -> (Model, report, findings)" },

@@ -41,9 +41,16 @@ struct model {
 	PyObject *keep;	  /* of one that was built: what its storages need; or NULL */
 	/* of one that a Python function reads: a list with what it raised last; or NULL */
 	PyObject *failures;
+	const PyObject *file; /* ... and which file that is: an address, which is not used; or NULL */
 };
 
-/* NULL, and ValueError, if it is closed. Otherwise it stays open until ckpt_py_model_drop(). */
+/*
+ * Whether this thread may read SELF. False, and an exception: it is in a function of Python's that reads it, as the
+ * handler of a signal may be.
+ */
+bool ckpt_py_model_may_read(const struct model *self);
+
+/* NULL, and ValueError, if it is closed, or what ckpt_py_model_may_read() says. Otherwise it stays open until ckpt_py_model_drop(). */
 struct ckpt_model *ckpt_py_model_use(struct model *self);
 void ckpt_py_model_drop(struct model *self);
 
@@ -202,6 +209,7 @@ extern PyType_Spec ckpt_py_model_spec, ckpt_py_array_spec, ckpt_py_map_spec, ckp
 PyObject *ckpt_py_open(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *ckpt_py_open_memory(PyObject *module, PyObject *args);
 PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *ckpt_py_open_descriptor(PyObject *module, PyObject *args);
 PyObject *ckpt_py_builder(PyObject *module, PyObject *none);
 PyObject *ckpt_py_repair_open(PyObject *module, PyObject *args);
 PyObject *ckpt_py_average(PyObject *module, PyObject *args);

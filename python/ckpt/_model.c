@@ -3,8 +3,12 @@
 #include "_ckpt.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct ckpt_model *ckpt_py_model_use(struct model *self)
 {
@@ -12,6 +16,8 @@ struct ckpt_model *ckpt_py_model_use(struct model *self)
 		PyErr_SetString(PyExc_ValueError, "the checkpoint is closed");
 		return NULL;
 	}
+	if (!ckpt_py_model_may_read(self))
+		return NULL;
 	self->users++;
 	return self->model;
 }
@@ -56,10 +62,12 @@ struct model *ckpt_py_model_new(struct state *state, struct model *base)
 	self->users = 0;
 	self->closed = self->has_buffer = false;
 	self->base = self->keep = self->failures = NULL;
+	self->file = NULL;
 	if (base) {
 		base->users++;
 		self->base = Py_NewRef((PyObject *)base);
 		self->failures = Py_XNewRef(base->failures);
+		self->file = base->file;
 	}
 	return self;
 }
@@ -149,10 +157,13 @@ PyObject *ckpt_py_open_memory(PyObject *module, PyObject *args)
 	Py_END_ALLOW_THREADS return opened(self, &err, rc);
 }
 
-/* Functions of Python's that the library reads with. */
+/* What the library reads with: a function of Python's, or a file. */
 struct reader {
-	PyObject *pread, *close; /* CLOSE: NULL if there is none */
+	PyObject *pread, *close; /* each NULL if there is none */
+	int fd;			 /* owned; -1: none */
+	PyObject *file;		 /* what others may read, too: its address counts; NULL with FD */
 	PyObject *failures;
+	PyObject *make_error;
 };
 
 /* Keep the exception that is set for whoever has to raise it. Returns an errno number. */
@@ -183,34 +194,97 @@ static int keep_failure(struct reader *r)
 	return code > 0 && code < 4096 ? (int)code : EIO;
 }
 
+/* As keep_failure(): it was to give LEN bytes at OFFSET, and gave GOT. */
+static int keep_short_read(struct reader *r, uint64_t offset, size_t len, size_t got)
+{
+	char text[200];
+	PyObject *error;
+
+	snprintf(text, sizeof(text), "the open file gave %zu bytes at offset %" PRIu64 ", wanted %zu", got, offset, len);
+	error = PyObject_CallFunction(r->make_error, "iissOis", CKPT_E_IO, EIO, "", "", Py_None, 0, text);
+	if (error)
+		PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+	Py_XDECREF(error);
+	return keep_failure(r);
+}
+
+/*
+ * The readers whose functions this thread is in. A signal's handler runs in them, too, while locks of the library and of
+ * the open file are held: it must not wait for who reads the same file.
+ */
+struct reading {
+	const PyObject *file;
+	const struct reading *outer;
+};
+static _Thread_local const struct reading *reading_now;
+
+bool ckpt_py_model_may_read(const struct model *self)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+
+	for (const struct reading *r = reading_now; r; r = r->outer)
+		if (r->file == self->file || self->keep) { /* what was built is read from any files */
+			err.status = CKPT_E_UNSUPPORTED;
+			snprintf(err.text, sizeof(err.text),
+				 "the open file is being read by this thread already, which a signal interrupted");
+			ckpt_py_raise(STATE(self), &err, err.status);
+			return false;
+		}
+	return true;
+}
+
 static int read_python(void *ctx, uint64_t offset, void *buf, size_t len)
 {
 	struct reader *r = ctx;
 	PyGILState_STATE gil = PyGILState_Ensure();
-	PyObject *bytes = PyObject_CallFunction(r->pread, "KK", (unsigned long long)offset,
-						(unsigned long long)len);
+	const struct reading here = { r->file, reading_now };
+	PyObject *bytes;
 	Py_buffer view;
 	int rc = 0;
 
+	reading_now = &here;
+	bytes = PyObject_CallFunction(r->pread, "KK", (unsigned long long)offset, (unsigned long long)len);
 	if (!bytes || PyObject_GetBuffer(bytes, &view, PyBUF_SIMPLE) < 0) {
 		rc = keep_failure(r);
 	} else {
-		if ((size_t)view.len == len) {
+		if ((size_t)view.len == len)
 			memcpy(buf, view.buf, len);
-		} else {
-			PyErr_Format(PyExc_ValueError,
-				     "pread gave %zd bytes at offset %llu, wanted %zu", view.len,
-				     (unsigned long long)offset, len);
-			rc = keep_failure(r);
-		}
+		else
+			rc = keep_short_read(r, offset, len, (size_t)view.len);
 		PyBuffer_Release(&view);
 	}
 	Py_XDECREF(bytes);
+	reading_now = here.outer;
 	PyGILState_Release(gil);
 	return rc;
 }
 
-static void close_python(void *ctx)
+/* Without the GIL, and without the position of the file, which other processes may have, too. */
+static int read_descriptor(void *ctx, uint64_t offset, void *buf, size_t len)
+{
+	struct reader *r = ctx;
+	size_t done = 0;
+	ssize_t got = 1;
+
+	while (done < len && got > 0) {
+		do
+			got = pread(r->fd, (char *)buf + done, len - done, (off_t)(offset + done));
+		while (got < 0 && errno == EINTR);
+		done += got > 0 ? (size_t)got : 0;
+	}
+	if (got < 0)
+		return errno;
+	if (done < len) {
+		PyGILState_STATE gil = PyGILState_Ensure();
+		int rc = keep_short_read(r, offset, len, done);
+
+		PyGILState_Release(gil);
+		return rc;
+	}
+	return 0;
+}
+
+static void close_reader(void *ctx)
 {
 	struct reader *r = ctx;
 	PyGILState_STATE gil = PyGILState_Ensure();
@@ -224,46 +298,83 @@ static void close_python(void *ctx)
 		Py_XDECREF(result);
 	}
 	PyErr_Restore(type, value, traceback);
-	Py_DECREF(r->pread);
+	if (r->fd >= 0)
+		close(r->fd);
+	Py_XDECREF(r->pread);
 	Py_XDECREF(r->close);
+	Py_XDECREF(r->file);
 	Py_DECREF(r->failures);
+	Py_DECREF(r->make_error);
 	free(r);
 	PyGILState_Release(gil);
 }
 
-PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs)
+/* A model that R reads, which it takes, also on failure. R has neither of its last two yet. */
+static PyObject *open_reader(struct state *state, struct reader *r, uint64_t nbytes)
 {
-	static char *names[] = { "pread", "nbytes", "close", NULL };
 	struct ckpt_reader_options options = CKPT_READER_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	PyObject *pread, *close = Py_None;
-	unsigned long long nbytes;
-	struct reader *r;
-	struct model *self;
+	struct model *self = ckpt_py_model_new(state, NULL);
 	int rc;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OK|O", names, &pread, &nbytes, &close))
-		return NULL;
-	self = ckpt_py_model_new(PyModule_GetState(module), NULL);
-	r = calloc(1, sizeof(*r));
-	if (self)
-		self->failures = PyList_New(0);
-	if (!self || !r || !self->failures) {
+	r->make_error = Py_NewRef(state->make_error);
+	r->failures = PyList_New(0);
+	if (self) {
+		self->failures = Py_XNewRef(r->failures);
+		self->file = r->file;
+	}
+	if (!self || !r->failures) {
 		Py_XDECREF((PyObject *)self);
-		free(r);
+		r->failures = r->failures ? r->failures : Py_NewRef(Py_None);
+		close_reader(r);
 		return PyErr_Occurred() ? NULL : PyErr_NoMemory();
 	}
-	r->pread = Py_NewRef(pread);
-	r->close = close == Py_None ? NULL : Py_NewRef(close);
-	r->failures = Py_NewRef(self->failures);
-	options.read = read_python;
-	options.close = close_python;
+	options.read = r->pread ? read_python : read_descriptor;
+	options.close = close_reader;
 	options.ctx = r;
 	options.nbytes = nbytes;
 	Py_BEGIN_ALLOW_THREADS rc = ckpt_open_reader(&options, &self->model, &err);
 	Py_END_ALLOW_THREADS if (rc == CKPT_E_ARG) /* the one failure without a call of close */
-		close_python(r);
+		close_reader(r);
 	return opened(self, &err, rc);
+}
+
+PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "pread", "nbytes", "close", "file", NULL };
+	PyObject *pread, *close = Py_None, *file = NULL;
+	unsigned long long nbytes;
+	struct reader *r;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OK|OO", names, &pread, &nbytes, &close, &file))
+		return NULL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return PyErr_NoMemory();
+	r->fd = -1;
+	r->pread = Py_NewRef(pread);
+	r->close = close == Py_None ? NULL : Py_NewRef(close);
+	r->file = Py_NewRef(file ? file : pread);
+	return open_reader(PyModule_GetState(module), r, nbytes);
+}
+
+PyObject *ckpt_py_open_descriptor(PyObject *module, PyObject *args)
+{
+	unsigned long long nbytes;
+	struct reader *r;
+	int fd;
+
+	if (!PyArg_ParseTuple(args, "iK", &fd, &nbytes))
+		return NULL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return PyErr_NoMemory();
+	r->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (r->fd < 0) {
+		free(r);
+		return PyErr_SetFromErrno(PyExc_OSError);
+	}
+	return open_reader(PyModule_GetState(module), r, nbytes);
 }
 
 static PyObject *close_model(PyObject *object, PyObject *none)

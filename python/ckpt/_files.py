@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open files as what the library reads: any part of them, in any thread.
+
+What must stay true: a file of the system is read by offset, as its position is shared with processes that are forked. All
+others have one position, too, however many checkpoints are opened of them: one lock for each file keeps it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+import threading
+from weakref import WeakValueDictionary
+
+from . import _ckpt
+from ._values import refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional
+
+
+class _Shared:
+    """What all checkpoints of one open file have in common."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source  # so that nothing else gets its id()
+        self._renew()
+        self._is_elsewhere = False
+
+    def _renew(self) -> None:
+        self._lock = threading.RLock()
+        self._is_read = False
+
+    def after_fork(self) -> None:
+        """The lock may be another thread's, which is not here. Where its bytes are, and the position, only memory is known to have."""
+        self._renew()
+        mmap = sys.modules.get("mmap")
+        self._is_elsewhere = type(self.source) is not io.BytesIO and (mmap is None or type(self.source) is not mmap.mmap)
+
+    def _alone(self, use: Callable[[], Any]) -> Any:
+        """What USE gives, which uses its position."""
+        if self._is_elsewhere:
+            raise refuse("the open file is shared with the process that this one was forked from: open it and the checkpoint again")
+        with self._lock:
+            # what a signal reads between these two lines is read before anything else
+            if self._is_read:
+                raise refuse("the open file is being read by this thread already, which a signal interrupted")
+            self._is_read = True
+            try:
+                return use()
+            finally:
+                self._is_read = False
+
+    def size(self) -> int:
+        def use() -> Any:
+            end = self.source.seek(0, 2)
+            return self.source.tell() if end is None else end
+
+        nbytes: int = self._alone(use)
+        return nbytes
+
+    def pread(self, offset: int, nbytes: int) -> bytes:
+        data: bytes = self._alone(lambda: self._read(offset, nbytes))
+        return data
+
+    def _read(self, offset: int, nbytes: int) -> bytes:
+        self.source.seek(offset)
+        pieces = []
+        while nbytes > 0:
+            piece = self.source.read(nbytes)
+            if not piece:
+                break
+            if not isinstance(piece, (bytes, bytearray, memoryview)):
+                raise TypeError("read() of the open file gave a %s, not bytes" % type(piece).__name__)
+            pieces.append(piece)
+            nbytes -= len(piece)
+        return b"".join(pieces)
+
+
+_shared: WeakValueDictionary[int, _Shared] = WeakValueDictionary()
+_lock = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+    for one in list(_shared.values()):
+        one.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _shared_of(source: Any) -> _Shared:
+    with _lock:
+        found = _shared.get(id(source))
+        if found is None:
+            found = _shared[id(source)] = _Shared(source)
+        return found
+
+
+def _descriptor(source: Any) -> Optional[int]:
+    """Of a file of the system whose bytes are those of SOURCE; None: there is none, or only SOURCE itself knows how it is read."""
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is not None and type(source) is tempfile._TemporaryFileWrapper:
+        source = source.file
+    if type(source) is io.BufferedRandom:
+        source.flush()
+    raw = source.raw if type(source) in (io.BufferedReader, io.BufferedRandom) else source
+    if type(raw) is not io.FileIO or not raw.readable():
+        return None
+    return raw.fileno() if stat.S_ISREG(os.fstat(raw.fileno()).st_mode) else None
+
+
+def open_file(source: Any) -> _ckpt.Model:
+    """A model of an open file, which stays as it is meanwhile. One of the system may be closed, and keeps its position."""
+    if isinstance(source, io.TextIOBase):
+        raise TypeError("the open file is one of text: open it with 'rb'")
+    number = _descriptor(source)
+    if number is not None:
+        return _ckpt.open_descriptor(number, os.fstat(number).st_size)
+    shared = _shared_of(source)
+    return _ckpt.open_reader(shared.pread, shared.size(), file=shared)
