@@ -93,7 +93,7 @@ static PyObject *part_names(const struct ckpt_array_info *info)
 	PyObject *parts = PyList_New(0);
 
 	for (int k = 0; parts && info->parts[k]; k++)
-		ckpt_py_append(&parts, PyUnicode_FromString(info->parts[k]));
+		ckpt_py_append(&parts, ckpt_py_string(info->parts[k]));
 	return parts;
 }
 
@@ -110,9 +110,9 @@ static PyObject *array_info(PyObject *object, PyObject *none)
 		return ckpt_py_raise(PyType_GetModuleState(Py_TYPE(object)), &err, rc);
 	}
 	return Py_BuildValue(
-		"{s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:I,s:N,s:K,s:K,s:N,s:N,s:N,s:d,s:L,s:I}", "kind",
-		info.kind, "dtype", info.dtype, "reads", info.reads, "layout", info.layout,
-		"device", info.device, "class_name", optional_text(info.class_name), "wrapped",
+		"{s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:I,s:N,s:K,s:K,s:N,s:N,s:N,s:d,s:L,s:I}", "kind",
+		info.kind, "dtype", ckpt_py_string(info.dtype), "reads", ckpt_py_string(info.reads), "layout",
+		ckpt_py_string(info.layout), "device", ckpt_py_string(info.device), "class_name", optional_text(info.class_name), "wrapped",
 		optional_text(info.wrapped), "itemsize", (unsigned)info.itemsize, "shape",
 		shape_tuple(&info), "numel", (unsigned long long)info.numel, "nbytes",
 		(unsigned long long)info.nbytes, "readable", PyBool_FromLong(info.readable),

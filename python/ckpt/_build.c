@@ -205,8 +205,9 @@ static PyObject *storage_of(struct build *b, const struct ckpt_node_info *info)
 	Py_BEGIN_ALLOW_THREADS rc =
 		ckpt_storage_get(b->model, (uint64_t)info->integer, &storage, &err);
 	Py_END_ALLOW_THREADS if (rc < 0) return ckpt_py_raise_for(b->self, &err, rc);
-	return PyObject_CallFunction(b->storage, "LsssK", (long long)info->integer, info->bytes,
-				     storage.key, storage.device,
+	return PyObject_CallFunction(b->storage, "LNNNK", (long long)info->integer,
+				     ckpt_py_string(info->bytes ? info->bytes : ""), ckpt_py_string(storage.key),
+				     ckpt_py_string(storage.device),
 				     (unsigned long long)storage.numel);
 }
 

@@ -412,11 +412,12 @@ static PyObject *file_info(PyObject *object, PyObject *none)
 		return NULL;
 	if (ckpt_py_list_tensors(self, model) && ckpt_file_get(model, &info) == 0)
 		dict = Py_BuildValue(
-			"{s:i,s:s,s:s,s:s,s:s,s:s,s:K,s:K,s:K,s:I,s:I,s:N,s:I,s:I,s:I,s:I,s:I,s:N,s:K,"
+			"{s:i,s:N,s:N,s:N,s:N,s:N,s:K,s:K,s:K,s:I,s:I,s:N,s:I,s:I,s:I,s:I,s:I,s:N,s:K,"
 			"s:K,s:K,s:K,s:K}",
 			"format_code", (int)info.format_code,
-			"format", info.format, "writer", info.writer, "profile", info.profile,
-			"archive_name", info.archive_name, "byteorder", info.byteorder,
+			"format", ckpt_py_string(info.format), "writer", ckpt_py_string(info.writer), "profile",
+			ckpt_py_string(info.profile), "archive_name", ckpt_py_string(info.archive_name), "byteorder",
+			ckpt_py_string(info.byteorder),
 			"file_nbytes", (unsigned long long)info.file_nbytes, "pickle_nbytes",
 			(unsigned long long)info.pickle_nbytes, "record_count",
 			(unsigned long long)info.record_count, "pickle_protocol",

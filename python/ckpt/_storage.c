@@ -77,8 +77,8 @@ PyObject *ckpt_py_storage_info(PyObject *object, PyObject *index)
 		return NULL;
 	if (get_info(self, model, index, &i, &info))
 		dict = Py_BuildValue(
-			"{s:s,s:s,s:s,s:K,s:K,s:N,s:N,s:N}", "key", info.key, "dtype", info.dtype,
-			"device", info.device, "numel", (unsigned long long)info.numel, "nbytes",
+			"{s:N,s:N,s:N,s:K,s:K,s:N,s:N,s:N}", "key", ckpt_py_string(info.key), "dtype", ckpt_py_string(info.dtype),
+			"device", ckpt_py_string(info.device), "numel", (unsigned long long)info.numel, "nbytes",
 			(unsigned long long)info.nbytes, "path",
 			info.path ? PyUnicode_DecodeFSDefault(info.path) : Py_NewRef(Py_None),
 			"offset",

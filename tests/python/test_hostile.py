@@ -168,3 +168,33 @@ def test_the_canary_would_be_seen(tmp_path):
     done = subprocess.run([sys.executable, "-c", CHILD.replace("value = ckpt.load", "os.makedirs(path + '.d', exist_ok=True); value = ckpt.load"),
                            str(tmp_path), "1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 1 and "os.mkdir" in done.stdout
+
+
+def everything(path, out):
+    """What reads and writes PATH; only ckpt.Error says that it cannot."""
+    for call in (lambda: repr(ckpt.load(path)), lambda: ckpt.load(path, objects="plain"), lambda: ckpt.save(ckpt.load(path), out, no_sync=True),
+                 lambda: [t.storage and (t.storage.key, t.storage.device) for t in ckpt.open(path).tensors()], lambda: ckpt.open(path).tree(),
+                 lambda: [t.memoryview() for t in ckpt.open(path).tensors() if t.layout == "strided"], lambda: ckpt.open(path)._repr_html_(),
+                 lambda: [t._open().info() for t in ckpt.open(path).tensors()], lambda: ckpt.open(path).info, lambda: ckpt.open(path).cast("bf16").edits,
+                 lambda: [t.parts for t in ckpt.open(path).tensors()], lambda: ckpt.scan(path), lambda: ckpt.stat(path), lambda: ckpt.verify(path)):
+        try:
+            call()
+        except ckpt.Error:
+            pass
+
+
+def test_no_byte_of_a_file_makes_an_error_of_another_kind(tmp_path, files):
+    body = files.glob("collections", "OrderedDict") + b")R(" + files.text("a") + files.tensor("0", numel=2, shape=(2,))
+    body += files.text("d") + files.glob("collections", "defaultdict") + files.glob("builtins", "int") + b"\x85R"
+    body += files.text("n") + files.glob("argparse", "Namespace") + b")\x81}" + files.text("lr") + files.number(1) + b"sbu"
+    pickled = files.pickled(body)
+    path, out = str(tmp_path / "m.pt"), str(tmp_path / "out.pt")
+    for at in range(2, len(pickled)):
+        for byte in (0xff, 0x0a, pickled[at] ^ 0x80, 0x2e):
+            records = [("data.pkl", pickled[:at] + bytes((byte,)) + pickled[at + 1:]), ("byteorder", b"little"), ("data/0", bytes(8)), ("version", b"3\n")]
+            with open(path, "wb") as stream:
+                stream.write(files.archive(records))
+            try:
+                everything(path, out)
+            except Exception as error:
+                raise AssertionError("byte %d is %#x" % (at, byte)) from error
