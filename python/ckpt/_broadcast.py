@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 import torch.distributed as dist
 
-from ._errors import Error
+from ._errors import Error, at_path
 from ._guard import unguarded
 from .torch import _build, _open, _Place, _Storages
 
@@ -279,7 +279,10 @@ class _Source:
     """Reads PATH: all but the bytes of storages in main memory when it is made, these bucket by bucket."""
 
     def __init__(self, path: Any, device: Any, weights_only: Optional[bool]) -> None:
-        self._model, strict = _open(path, weights_only)
+        try:
+            self._model, strict = _open(path, weights_only)
+        except Error as error:
+            raise at_path(error, path)
         self._reader: Optional[threading.Thread] = None
         try:
             place = _Place(device)
@@ -294,8 +297,10 @@ class _Source:
             self._pending = {number: (pending[storage.data_ptr()], memory[storage.data_ptr()])
                              for number, storage in enumerate(self.storages) if storage.data_ptr() in pending}
             self._locations = [made.locations.get(storage._cdata, str(storage.device)) for storage in self.storages]
-        except BaseException:
+        except BaseException as error:
             self._model.close()
+            if isinstance(error, Error):
+                at_path(error, path)
             raise
 
     def description(self, bucket: int) -> bytes:

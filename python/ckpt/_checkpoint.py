@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from . import _ckpt
 from ._dtypes import DTYPES, numpy_dtype
 from ._edits import Edits, config_text
-from ._errors import NameMissing
+from ._errors import Error, NameMissing, at_path, shown
 from ._values import NUMPY, TORCH, convert, index_text, named, to_memoryview, to_numpy, to_torch
 
 TYPE_CHECKING = False
@@ -208,12 +208,6 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         return checkpoint_html(self)
 
 
-def shown(text: str) -> str:
-    """TEXT of a file, as a terminal may get it: on one line, and without characters that it would act on."""
-    return text if text.isprintable() else "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode("ascii") for c in text)
-
-
 def _tree_line(checkpoint: Checkpoint, row: Any, numbers: Dict[str, int]) -> str:
     name, depth, kind, type_name, text, count, mapping, seen, _ = row
     label, type_name, text = "  " * depth + shown(name or "(all)"), shown(type_name or ""), shown(text or "")
@@ -342,7 +336,10 @@ class Tensor:
 
     def _convert(self, text: Optional[str] = None) -> Any:
         made = self._on_device(self._checkpoint._device) if text is None and self._checkpoint._framework in TORCH else None
-        return made if made is not None else convert(lambda: self._open(text), self._checkpoint._framework, self._checkpoint._device)
+        try:
+            return made if made is not None else convert(lambda: self._open(text), self._checkpoint._framework, self._checkpoint._device)
+        except Error as error:
+            raise at_path(error, self._checkpoint._source)
 
     def _on_device(self, device: Any) -> Any:
         """A tensor of torch on DEVICE, to which its bytes are read straight; None: they are too few, or not as they are there."""
@@ -362,8 +359,6 @@ class Tensor:
 
     def _map(self) -> Optional[View]:
         """The storage in memory, if its bytes are the values as they are."""
-        from ._errors import Error
-
         if self.layout != "strided" or self._column("flags") & (_CONJ | _NEG) or self._column("storages") < 0:
             return None
         try:
@@ -406,7 +401,10 @@ class Tensor:
     def torch(self, device: Any = None) -> Any:
         """A tensor of torch with memory of its own, contiguous; sparse and quantized stay so."""
         made = self._on_device(device)
-        return made if made is not None else to_torch(self._open, device)
+        try:
+            return made if made is not None else to_torch(self._open, device)
+        except Error as error:
+            raise at_path(error, self._checkpoint._source)
 
     def memoryview(self) -> View:
         """The values in C order, read-only; without numpy. What has no format of its own is integers."""

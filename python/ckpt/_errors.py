@@ -22,6 +22,12 @@ REASONS = {
 }
 
 
+def shown(text: str) -> str:
+    """TEXT of a file, as a terminal may get it: on one line, and without characters that it would act on."""
+    return text if text.isprintable() else "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode("ascii") for c in text)
+
+
 class Error(Exception):
     """Something about a checkpoint is wrong, or was asked for in vain.
 
@@ -74,6 +80,10 @@ class OutOfMemory(Error, MemoryError):
     """The system has no memory left."""
 
 
+class BadObject(Error, RuntimeError):
+    """The file has an object that torch does not make, or is none that torch.load() reads."""
+
+
 class BadArgument(Error, ValueError):
     """The caller asked for something that makes no sense."""
 
@@ -81,6 +91,25 @@ class BadArgument(Error, ValueError):
 _CLASSES: Dict[str, Type[Error]] = {
     "IO": IOFailure, "NOTFOUND": NameMissing, "NOMEM": OutOfMemory, "ARG": BadArgument,
 }
+
+
+# what torch's functions raise of arguments that are wrong
+TORCH_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
+
+
+def bad_object(what: str, error: BaseException) -> BadObject:
+    """For ERROR, which torch raised, while it made WHAT of the file."""
+    text = shown("%s cannot be made: %s: %s" % (what, type(error).__name__, str(error).split("\n")[0]))
+    made = BadObject(text)
+    made.text, made.status = text, "FORMAT"
+    return made
+
+
+def at_path(error: Error, source: object) -> Error:
+    """ERROR, which is about SOURCE, if that is a path and it does not say so."""
+    if error.path is None and (isinstance(source, (str, bytes)) or hasattr(source, "__fspath__")):
+        error.path = shown(os.fsdecode(source))  # type: ignore[arg-type]
+    return error
 
 
 def _again(kind: Type[Error], attributes: Dict[str, object]) -> Error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ._checkpoint import shown
+from ._errors import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

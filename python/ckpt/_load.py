@@ -7,7 +7,7 @@ import collections
 
 from . import _ckpt
 from ._checkpoint import Checkpoint, Storage, Tensor, View
-from ._errors import NameMissing
+from ._errors import Error, NameMissing, at_path
 from ._values import convert, refuse, to_memoryview, to_numpy, to_torch
 
 TYPE_CHECKING = False
@@ -227,7 +227,11 @@ def build(checkpoint: Checkpoint, name: str, objects: str = "opaque") -> Any:
         raise ValueError("objects is one of %s, not %r" % (", ".join(OBJECTS), objects))
     if objects == "plain":
         checkpoint = checkpoint.sanitize()
-    return checkpoint._model.build(name, Hooks(checkpoint, objects))
+    try:
+        return checkpoint._model.build(name, Hooks(checkpoint, objects))
+    except Error as error:
+        at_path(error, checkpoint._source)
+        raise
 
 
 def load(source: Any, only: Any = None, objects: str = "opaque", framework: Optional[str] = None,

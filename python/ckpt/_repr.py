@@ -6,7 +6,7 @@ from __future__ import annotations
 import reprlib
 from itertools import islice
 
-from ._checkpoint import shown
+from ._errors import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ._dtypes import DTYPES, numpy_dtype
-from ._errors import Error
+from ._errors import TORCH_ERRORS, Error, bad_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,12 +102,17 @@ def to_torch(open_array: Callable[[], Array], device: Any = None) -> Any:
     """A new tensor, contiguous, of the same layout: strided, sparse or quantized."""
     array = open_array()
     info = array.info()
-    if info["qscheme"]:
-        tensor = _quantized(array, info)
-    elif info["layout"].startswith("sparse"):
-        tensor = _sparse(array, info)
-    else:
-        tensor = _dense(array)
+    try:
+        if info["qscheme"]:
+            tensor = _quantized(array, info)
+        elif info["layout"].startswith("sparse"):
+            tensor = _sparse(array, info)
+        else:
+            tensor = _dense(array)
+    except Error:
+        raise
+    except TORCH_ERRORS as error:
+        raise bad_object("a %s tensor" % info["layout"], error) from error
     return tensor if device is None or str(device) == "cpu" else tensor.to(device)
 
 

@@ -11,13 +11,14 @@ import ctypes
 import gc
 import os
 import pickle
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
 from . import _ckpt, _staging
 from ._checkpoint import _open_model
-from ._errors import Error
+from ._errors import TORCH_ERRORS, BadObject, Error, at_path, bad_object
 from ._guard import Refused, guard, install_guard
 from ._load import Global, Missing, Opaque, factory_of
 from ._scanned import Copy
@@ -32,8 +33,22 @@ _BLOCKED = ("sys", "os", "posix", "nt")
 _FLAG_REQUIRES_GRAD, _FLAG_PARAMETER = 1, 2  # enum ckpt_tensor_flags
 
 
+_OutOfMemory: Any = getattr(torch.cuda, "OutOfMemoryError", MemoryError)
+
+
 class UnpicklingError(Error, pickle.UnpicklingError):
     """The file needs a class or function that is not allowed. Nothing of it was called."""
+
+
+@contextmanager
+def _making(what: str) -> Iterator[None]:
+    """What torch raises of wrong arguments is the file's mistake; memory that is missing is not, and errors of our own say what they say."""
+    try:
+        yield
+    except (Error, _OutOfMemory):
+        raise
+    except TORCH_ERRORS as error:
+        raise bad_object(what, error) from error
 
 
 def _refused(text: str) -> UnpicklingError:
@@ -96,14 +111,17 @@ class _Place:
             target, device = self._target(location), None
             if isinstance(target, str) and _staging.takes(target):
                 # restoring an empty one says where others go, or why that cannot be
-                device = self._restore(torch.UntypedStorage(0), location).device
+                device = self.restore(torch.UntypedStorage(0), location).device
                 if not _staging.is_fed(device):
                     device = None
             self._devices[location] = device
         return self._devices[location]
 
     def restore(self, storage: Any, location: str) -> Any:
-        return self._restore(storage, location)
+        if self.map_location is not None and not isinstance(self.map_location, (str, dict, torch.device)):
+            return self._restore(storage, location)  # a function, whose errors are its own
+        with _making("a storage on '%s'" % location):
+            return self._restore(storage, location)
 
 
 class _Storages:
@@ -251,6 +269,10 @@ class _Hooks:
 
     def tensor(self, index: int) -> Any:
         """Of a format without pickles."""
+        with _making("a tensor"):
+            return self._tensor(index)
+
+    def _tensor(self, index: int) -> Any:
         if self._columns is None:
             self._columns = self._model.table()
         column = {name: values[index] for name, values in self._columns.items()
@@ -295,12 +317,17 @@ class _Hooks:
             storage, offset, size, stride, requires_grad, hooks = args
             if type(storage) is torch.storage.TypedStorage:
                 # what it does, without its calls: most objects of a checkpoint are made here
-                untyped = storage._untyped_storage
-                made = torch.empty((0,), dtype=storage.dtype, device=untyped.device)
-                made.set_(untyped, offset, size, stride)
-                made.requires_grad = requires_grad
-                made._backward_hooks = hooks
-                return made
+                try:
+                    untyped = storage._untyped_storage
+                    made = torch.empty((0,), dtype=storage.dtype, device=untyped.device)
+                    made.set_(untyped, offset, size, stride)
+                    made.requires_grad = requires_grad
+                    made._backward_hooks = hooks
+                    return made
+                except _OutOfMemory:
+                    raise
+                except TORCH_ERRORS as error:
+                    raise bad_object("a tensor", error) from error
         if id(function) not in self._callable or type(args) is not tuple or kwargs is not None:
             if not self._strict:
                 return Opaque(function, args, kwargs, is_new)
@@ -309,9 +336,11 @@ class _Hooks:
             self._storages.flush()
         try:
             return self._make(function, args, is_new)
-        except Exception:
+        except (Error, _OutOfMemory):
+            raise
+        except TORCH_ERRORS as error:
             if self._strict:
-                raise
+                raise bad_object("what %s() gives" % getattr(function, "__name__", function), error) from error
             # one of the arguments is a class that was not looked up
             named = [path for path, value in self._allowed.items() if value is function]
             module, _, name = named[0].rpartition(".")
@@ -333,6 +362,10 @@ class _Hooks:
             if state:
                 made.state = state[0]
             return
+        with _making("a %s" % type(made).__name__):
+            self._fill(made, items, pairs, state, setter)
+
+    def _fill(self, made: Any, items: List[Any], pairs: List[Tuple[Any, Any]], state: Tuple[Any, ...], setter: Any) -> None:
         if items:
             if not isinstance(made, list):
                 raise _refused("the file appends to an object of %r" % type(made))
@@ -384,10 +417,11 @@ class _Hooks:
 
 def _validate_sparse(weights_only: bool) -> None:
     validate = torch._utils._validate_loaded_sparse_tensors
-    if "weights_only" in validate.__code__.co_varnames[:validate.__code__.co_argcount]:
-        validate(weights_only=weights_only)
-    else:
-        validate()
+    with _making("a sparse tensor"):
+        if "weights_only" in validate.__code__.co_varnames[:validate.__code__.co_argcount]:
+            validate(weights_only=weights_only)
+        else:
+            validate()
 
 
 def _build(model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, read: bool = True) -> Any:
@@ -479,8 +513,10 @@ def _open(f: Any, weights_only: Optional[bool]) -> Tuple[_ckpt.Model, bool]:
     model = _open_model(f, False)
     try:
         if model.file_info()["is_program"]:
-            raise RuntimeError("this is a TorchScript archive: torch.jit.load() runs it, and `ckpt convert` makes a "
-                               "checkpoint of its tensors")
+            text = "this is a TorchScript archive: torch.jit.load() runs it, and `ckpt convert` makes a checkpoint of its tensors"
+            error = BadObject(text)
+            error.text, error.status = text, "UNSUPPORTED"
+            raise error
         strict = weights_only is None or bool(weights_only)
         if strict and not isinstance(f, (bytes, bytearray, memoryview)):
             _check_opcodes(f, _allowed())
@@ -508,12 +544,16 @@ def load(f: Any, map_location: Any = None, weights_only: Optional[bool] = True, 
         mmap = _config_mmap()
     if mmap and hasattr(f, "read"):
         raise ValueError("mmap needs a path, not an open file")
-    model, strict = _open(f, weights_only)
     try:
-        place = _Place(map_location)
-        return _build(model, _Storages(model, place, bool(mmap)), place, strict)
-    finally:
-        model.close()
+        model, strict = _open(f, weights_only)
+        try:
+            place = _Place(map_location)
+            return _build(model, _Storages(model, place, bool(mmap)), place, strict)
+        finally:
+            model.close()
+    except Error as error:
+        at_path(error, f)
+        raise
 
 
 def load_broadcast(path: Any, group: Any = None, src: int = 0, device: Any = None, weights_only: Optional[bool] = True,

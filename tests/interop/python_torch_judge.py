@@ -14,6 +14,7 @@ import struct
 import sys
 import traceback
 import warnings
+import zipfile
 
 warnings.simplefilter("ignore")
 
@@ -214,10 +215,34 @@ def check_places():
                     yield "%s, map_location %s: %s, torch %s" % (path, name, found, wanted)
 
 
+def check_broken():
+    """Whatever byte of a pickle is another one: it is loaded, or a ckpt.Error names the file; lines of what is wrong."""
+    torch.save({"a": torch.ones(2), "p": torch.nn.Parameter(torch.ones(1)), "s": torch.ones(2).to_sparse(), "n": [1, (2.5, "x")]}, "whole.pt")
+    with zipfile.ZipFile("whole.pt") as archive:
+        records = {name.split("/", 1)[1]: archive.read(name) for name in archive.namelist()}
+    data = records["data.pkl"]
+    for at in range(2, len(data)):
+        records["data.pkl"] = data[:at] + bytes((data[at] ^ (0x80 if at % 2 else 0x03),)) + data[at + 1:]
+        with zipfile.ZipFile("broken.pt", "w") as archive:
+            for name, content in records.items():
+                archive.writestr("whole/" + name, content)
+        for name, load in (("all", lambda: ckpt.torch.load("broken.pt")), ("opaque", lambda: ckpt.torch.load("broken.pt", weights_only=False)),
+                           ("meta", lambda: ckpt.torch.load("broken.pt", map_location="meta")),
+                           ("tensors", lambda: [tensor.torch() for tensor in ckpt.open("broken.pt").tensors()])):
+            counts["broken"] += 1
+            try:
+                load()
+            except ckpt.Error as error:
+                if not str(error).startswith("broken.pt: ") or not str(error).isprintable():
+                    yield "byte %d, %s: %r does not name the file" % (at, name, str(error))
+            except Exception as error:
+                yield "byte %d, %s: %r" % (at, name, error)
+
+
 def main():
     torch.set_num_threads(1)
     wrong = 0
-    for text in check_places():
+    for text in [*check_places(), *check_broken()]:
         wrong += 1
         print("BAD\t%s" % text)
     with open(sys.argv[1], encoding="utf-8") as stream:
