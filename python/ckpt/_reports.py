@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import _ckpt
 from ._checkpoint import Checkpoint
 from ._edits import names_of
+from ._errors import shown
 from ._progress import Told
 
 TYPE_CHECKING = False
@@ -138,16 +139,23 @@ def latest(folder: Any, quick: bool = False, progress: Any = None) -> Optional[s
     import os
     import re
 
-    from ._errors import Error
+    from ._errors import Error, make
 
     where: str = os.fsdecode(folder)
     found = []
-    for name in os.listdir(where):
+    try:
+        names = os.listdir(where)
+    except OSError as error:
+        raise make(-3, error.errno or 0, shown(where), "", None, 0, "cannot list it: %s" % error.strerror) from None
+    for name in names:
         path = os.path.join(where, name)
         if not name.startswith(".") and (os.path.isfile(path) or os.path.isdir(path)):
             # of the same time, the later name first; numbers in it count as numbers
             parts = [(int(part), part) if part.isdecimal() and part.isascii() else (-1, part) for part in re.split(r"([0-9]+)", path)]
-            found.append((_time_of(path), parts, path))
+            try:
+                found.append((_time_of(path), parts, path))
+            except OSError:  # it is gone meanwhile
+                continue
     for _, _, path in sorted(found, reverse=True):
         try:
             if verify(path, quick=quick, progress=progress)["verdict"] != "damaged":

@@ -272,3 +272,14 @@ def test_names_that_say_something_else_are_refused(trainer, tmp_path):
         with pytest.raises((ckpt.Error, ValueError)):
             call()
     assert os.listdir(tmp_path) == ["trainer.pt"]
+
+
+def test_the_newest_of_what_is_no_folder_is_an_error_of_the_system(tmp_path, trainer):
+    for path, kind in ((str(tmp_path / "missing"), FileNotFoundError), (tmp_path / "missing", FileNotFoundError), (trainer, OSError)):
+        with pytest.raises(ckpt.Error) as caught:
+            ckpt.latest(path)
+        error = caught.value
+        assert isinstance(error, kind) and error.status == "IO" and error.errno and error.filename == error.path == str(path) and str(error).startswith(str(path))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "dangling").symlink_to("nowhere")
+    assert ckpt.latest(tmp_path / "empty") is None
