@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from typing import Any, List, Optional
 
     from ._convert import average, convert, merge, reindex, repair, split
-    from ._load import Factory, Global, Missing, Opaque, Values, load
+    from ._load import Factory, Global, Missing, Opaque, Size, Values, load
     from ._reports import diff, latest, scan, stat, verify, why
     from ._save import save
 
 __version__ = _version()
 __all__ = [
-    "Checkpoint", "Error", "Factory", "Global", "Missing", "Opaque", "Storage", "Tensor", "Values", "average", "convert", "diff", "latest",
+    "Checkpoint", "Error", "Factory", "Global", "Missing", "Opaque", "Size", "Storage", "Tensor", "Values", "average", "convert", "diff", "latest",
     "load", "merge", "open", "reindex", "repair", "safe_open", "save", "scan", "split", "stat", "verify", "why",
 ]
 
@@ -51,7 +51,7 @@ def safe_open(filename: Any, framework: Optional[str] = None, device: Any = "cpu
 
 # what most programs do not need costs no time at import
 _LATER = {
-    "Factory": "_load", "Global": "_load", "Missing": "_load", "Opaque": "_load", "Values": "_load", "load": "_load", "save": "_save",
+    "Factory": "_load", "Global": "_load", "Missing": "_load", "Opaque": "_load", "Size": "_load", "Values": "_load", "load": "_load", "save": "_save",
     "average": "_convert", "reindex": "_convert", "convert": "_convert", "merge": "_convert", "repair": "_convert", "split": "_convert", "diff": "_reports",
     "latest": "_reports", "scan": "_reports", "stat": "_reports", "verify": "_reports", "why": "_reports",
 }

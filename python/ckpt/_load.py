@@ -73,6 +73,21 @@ class Opaque:
         return _brief(self)
 
 
+class Size(Tuple[int, ...] if TYPE_CHECKING else tuple):  # type: ignore[misc]
+    """A torch.Size: the tuple that it is, which save() writes as what it was."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """How many items a tensor of this shape has."""
+        from math import prod
+
+        return prod(self)
+
+    def __repr__(self) -> str:
+        return "ckpt.Size(%r)" % (list(self),)
+
+
 class Factory:
     """What a defaultdict of the file calls for a key that is not there: `made_by`, a Global or Opaque. It is not called."""
 
@@ -181,7 +196,7 @@ class Hooks:
     """Makes what is not plain, for the walker of the extension: see python/ckpt/_build.c."""
 
     calls = False
-    size = None
+    size = Size
 
     def __init__(self, checkpoint: Checkpoint, objects: str) -> None:
         self._checkpoint, self._objects = checkpoint, objects

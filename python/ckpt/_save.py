@@ -186,11 +186,13 @@ class Graph:
     # ---- classes, and what they make ----
 
     def _other(self, value: Any, path: Optional[Path]) -> int:
-        from ._load import Factory, Global, Missing, Opaque, Values
+        from ._load import Factory, Global, Missing, Opaque, Size, Values
 
         kind = type(value)
         if kind is Global:
             return self.remember(value, self.builder.global_(value.module, value.name))
+        if kind is Size:
+            return self._call(value, Global("torch", "Size"), (tuple(value),), (), path)
         if kind is Factory:
             return self.remember(value, self.node(value.made_by, path))
         if kind is Missing:

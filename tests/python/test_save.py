@@ -514,3 +514,17 @@ def test_what_a_defaultdict_calls_is_kept_but_not_called(write, files, tmp_path)
         assert found[0].default_factory.made_by is found[1]
         assert repr(found[1]).replace("__builtin__", "builtins") == repr(made.default_factory.made_by)
     assert ckpt.load(write(files.glob("collections", "defaultdict") + b"N\x85R")).default_factory is None
+
+
+def test_a_size_of_torch_is_a_tuple_and_stays_one_of_torch(write, files, tmp_path):
+    size = files.glob("torch", "Size") + files.number(3) + files.number(4) + b"\x86\x85R"
+    path = write(b"]" + b"(" + size + b"q\x63" + b"h\x63" + files.glob("torch", "Size") + b")\x85Re")
+    found = ckpt.load(path)
+    assert found == [(3, 4), (3, 4), ()] and found[0] is found[1] and found[0].numel() == 12 and repr(found) == "[ckpt.Size([3, 4]), ckpt.Size([3, 4]), ckpt.Size([])]"
+    assert type(found[0]) is ckpt.Size and {found[0]: 1}[3, 4] == 1 and found[0][0:1] == (3,) and pickle.loads(pickle.dumps(found[0])) == found[0]
+    new = str(tmp_path / "new.pt")
+    ckpt.save(found, new)
+    again = ckpt.load(new)
+    assert again == found and again[0] is again[1] and [type(one) for one in again] == [ckpt.Size] * 3
+    assert [(name["name"]) for name in ckpt.scan(new)["files"][0]["globals"]] == ["torch.Size"]
+    assert type(ckpt.load(new, objects="plain")[0]) in (tuple, ckpt.Size)
