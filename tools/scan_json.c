@@ -107,10 +107,10 @@ static void put_head(FILE *out, const char *path, enum ckpt_scan_verdict verdict
 
 void scan_json_begin(FILE *out)
 {
-	fprintf(out,
-		"{\"ckpt_json\":%d,\"command\":\"scan\",\"version\":1,\"loaders\":[\"torch.load 1.7 to 2.14\","
-		"\"torch.package\",\"pickle of CPython 3.9 to 3.14\",\"zipfile\",\"numpy.load\"],\"files\":[",
-		JSON_VERSION);
+	fprintf(out, "{\"ckpt_json\":%d,\"command\":\"scan\",\"version\":%d,\"loaders\":[", JSON_VERSION, JSON_VERSION);
+	for (unsigned i = 0; ckpt_scan_loader(i); i++)
+		fprintf(out, "%s\"%s\"", i ? "," : "", ckpt_scan_loader(i));
+	fputs("],\"files\":[", out);
 }
 
 void scan_json_file(FILE *out, const struct ckpt_scan_file *f, bool first)

@@ -43,6 +43,9 @@ enum ckpt_scan_torch {
 	CKPT_SCAN_TORCH_COUNT,
 };
 
+/* For which loaders the verdicts hold: "torch.load 1.7 to 2.14" ..., from 0 on; NULL: there are no more. Static. */
+CKPT_API const char *ckpt_scan_loader(unsigned i);
+
 /* "1.13", "2.6", "2.14". Static. */
 CKPT_API const char *ckpt_scan_torch_name(enum ckpt_scan_torch torch);
 

@@ -156,6 +156,8 @@ PyObject *ckpt_py_why(PyObject *module, PyObject *args)
 
 /* ---- scan ---- */
 
+enum { SCAN_VERSION = 1 }; /* that of the command's JSON */
+
 static PyObject *versions_of(unsigned bits)
 {
 	const char *names[CKPT_SCAN_TORCH_COUNT];
@@ -260,6 +262,15 @@ static PyObject *counts_of(const struct ckpt_scan_report *r)
 	return ckpt_py_finished(counts);
 }
 
+static PyObject *loaders(void)
+{
+	PyObject *list = PyList_New(0);
+
+	for (unsigned i = 0; list && ckpt_scan_loader(i); i++)
+		ckpt_py_append(&list, ckpt_py_string(ckpt_scan_loader(i)));
+	return list;
+}
+
 PyObject *ckpt_py_scan_report(PyObject *module, PyObject *args)
 {
 	struct ckpt_scan_options options = CKPT_SCAN_OPTIONS_INIT;
@@ -282,8 +293,8 @@ PyObject *ckpt_py_scan_report(PyObject *module, PyObject *args)
 		if (rc < 0 || PyErr_Occurred())
 			ckpt_py_raise(PyModule_GetState(module), &err, rc);
 		else
-			result = Py_BuildValue("{s:O,s:N}", "files", work.list, "counts",
-					       counts_of(&report));
+			result = Py_BuildValue("{s:i,s:N,s:O,s:N}", "version", SCAN_VERSION, "loaders",
+					       loaders(), "files", work.list, "counts", counts_of(&report));
 		Py_DECREF(work.list);
 	}
 	Py_DECREF(path);

@@ -45,7 +45,7 @@ def scan(path: Any, threads: int = 0, progress: Any = None) -> Report:
     """What loading the file PATH, or each file in the folder, would import and run. Nothing is loaded.
 
     "files" is a list, each with its "verdict": "plain", "needs-objects", "unreadable", "inconsistent" or "dangerous"; and
-    "counts" says how many have which.
+    "counts" says how many have which. "loaders": for these that holds.
     """
     with Told(progress) as tell:
         return _ckpt.scan_report(path, threads, tell)

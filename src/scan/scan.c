@@ -31,6 +31,14 @@ const char *ckpt_scan_verdict_name(enum ckpt_scan_verdict verdict)
 	return names[verdict];
 }
 
+const char *ckpt_scan_loader(unsigned i)
+{
+	static const char *const names[] = { "torch.load 1.7 to 2.14", "torch.package", "pickle of CPython 3.9 to 3.14", "zipfile",
+					     "numpy.load" };
+
+	return i < sizeof(names) / sizeof(names[0]) ? names[i] : NULL;
+}
+
 const char *ckpt_scan_torch_name(enum ckpt_scan_torch torch)
 {
 	static const char *const names[] = { "1.13", "2.6", "2.14" };

@@ -58,9 +58,7 @@ def test_verify_tells_what_the_command_tells(trainer, damaged, tmp_path):
 def test_scan_tells_what_the_command_tells(trainer, write, files, tmp_path):
     write(files.glob("os", "system") + files.text("true") + b"\x85R", name="bad.pt")
     report = ckpt.scan(tmp_path)
-    theirs = printed("scan", tmp_path)
-    del theirs["version"], theirs["loaders"]
-    assert as_json(report) == theirs and [one["verdict"] for one in report["files"]] == ["dangerous", "plain"]
+    assert as_json(report) == printed("scan", tmp_path) and "numpy.load" in report["loaders"] and [one["verdict"] for one in report["files"]] == ["dangerous", "plain"]
     with pytest.raises(FileNotFoundError):
         ckpt.scan(tmp_path / "none")
 
