@@ -100,9 +100,13 @@ struct ckpt_quant_options ckpt_py_quant_options(const struct words *words);
 struct work {
 	PyThreadState *thread;
 	PyObject *function; /* called with bytes (done, total); NULL: only signals are looked at */
+	pid_t pid;	    /* which process has the threads */
 	int cancel;	    /* for `cancel` of the options */
 	PyObject *list;	    /* of what is found; owned; NULL: nothing is kept */
 };
+
+/* Raise that this process was forked while a call ran, whose threads it does not have, unless there is an exception. */
+void ckpt_py_raise_forked(void);
 
 /* FUNCTION may be None. False, and an exception, if there is no memory. */
 bool ckpt_py_work_begin(struct work *work, PyObject *function);
@@ -141,6 +145,7 @@ struct task {
 	struct task_question *question; /* NULL: none */
 	bool is_naming; /* the output gets its name */
 	bool ended, left; /* LEFT: the caller waits no more */
+	pid_t pid;	  /* which process has the thread */
 };
 
 /*

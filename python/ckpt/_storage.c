@@ -166,7 +166,7 @@ PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwar
 	struct model *self = (struct model *)object;
 	struct ckpt_storage_read_options options = CKPT_STORAGE_READ_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct work read = { .function = NULL };
+	struct work read = { .pid = getpid() };
 	struct ckpt_storage_range *ranges;
 	struct ckpt_model *model;
 	PyObject *list, *flag = Py_None;

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
 	LOOK_MS = 20,	/* between two looks for signals */
@@ -171,8 +172,11 @@ static bool answer(struct task *t, const struct task_question *what)
 /*
  * LOCK is held, but not meanwhile. Look for signals, and answer the question that there is; whoever asks
  * it waits. If there is an exception then, nothing is answered any more, and LEAVE_AT is set.
+ *
+ * False: this is a process that was forked meanwhile. It has no such thread, whose locks may be held for ever: the task is
+ * not touched any more. There is an exception, and the GIL is held.
  */
-static void turn_to_python(struct task *t, PyThreadState **thread, struct timespec *leave_at)
+static bool turn_to_python(struct task *t, PyThreadState **thread, struct timespec *leave_at)
 {
 	const struct task_question *what = t->question;
 	bool fine, is_signal;
@@ -185,6 +189,10 @@ static void turn_to_python(struct task *t, PyThreadState **thread, struct timesp
 		fine = answer(t, what);
 		is_signal = !fine && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
 	}
+	if (getpid() != t->pid) {
+		ckpt_py_raise_forked();
+		return false;
+	}
 	*thread = PyEval_SaveThread();
 	pthread_mutex_lock(&t->lock);
 	if (!fine) {
@@ -195,6 +203,7 @@ static void turn_to_python(struct task *t, PyThreadState **thread, struct timesp
 	if (what)
 		t->question = NULL;
 	pthread_cond_broadcast(&t->changed);
+	return true;
 }
 
 /* Until the thread is done: true. False: it was left, and the task is its own. */
@@ -215,7 +224,8 @@ static bool wait_for(struct task *t)
 			continue;
 		}
 		if (!t->cancel)
-			turn_to_python(t, &thread, &leave_at);
+			if (!turn_to_python(t, &thread, &leave_at))
+				return false;
 		look_at = in_milliseconds(CLOCK_MONOTONIC, LOOK_MS);
 	}
 	ended = t->ended;
@@ -253,6 +263,7 @@ bool ckpt_py_task_init(struct task *t, PyObject *function)
 	if (!t->list)
 		return false;
 	pthread_once(&once, watch_forks);
+	t->pid = getpid();
 	t->function = function == Py_None ? NULL : Py_NewRef(function);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -265,6 +276,7 @@ bool ckpt_py_task_init(struct task *t, PyObject *function)
 bool ckpt_py_task_run(struct task *t)
 {
 	pthread_t thread;
+	pid_t pid = t->pid; /* who leaves the task has it no more */
 	int code = start(t, &thread);
 
 	if (code) {
@@ -277,7 +289,8 @@ bool ckpt_py_task_run(struct task *t)
 		Py_BEGIN_ALLOW_THREADS pthread_join(thread, NULL);
 		Py_END_ALLOW_THREADS return true;
 	}
-	pthread_detach(thread);
+	if (getpid() == pid)
+		pthread_detach(thread);
 	return false;
 }
 

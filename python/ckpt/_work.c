@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void ckpt_py_words_clear(struct words *words)
 {
@@ -43,7 +44,8 @@ bool ckpt_py_words_take(PyObject *list, size_t none, struct words *words)
 
 bool ckpt_py_work_begin(struct work *work, PyObject *function)
 {
-	*work = (struct work){ .function = function == Py_None ? NULL : function,
+	*work = (struct work){ .pid = getpid(),
+			       .function = function == Py_None ? NULL : function,
 			       .list = PyList_New(0) };
 	if (!work->list)
 		return false;
@@ -70,8 +72,19 @@ int ckpt_py_work_tell(void *ctx, uint64_t done, uint64_t total)
 		rc = result ? 0 : -1;
 		Py_XDECREF(result);
 	}
+	if (getpid() != work->pid) {
+		ckpt_py_raise_forked();
+		rc = -1;
+	}
 	work->thread = PyEval_SaveThread();
 	return rc < 0 ? CKPT_E_CANCELLED : 0;
+}
+
+void ckpt_py_raise_forked(void)
+{
+	if (!PyErr_Occurred())
+		PyErr_SetString(PyExc_RuntimeError,
+				"this process was forked while a call of ckpt ran: the other one goes on with that");
 }
 
 void ckpt_py_work_progress(void *ctx, uint64_t done, uint64_t total)
