@@ -112,26 +112,60 @@ static PyObject *opened(struct model *self, const struct ckpt_error *err, int rc
 	return NULL;
 }
 
+/* A path is opened by a thread of its own, as a disk that is slow may hold it. */
+struct opening {
+	struct task task;
+	PyObject *path;
+	int brief, rc;
+	struct ckpt_model *model; /* until somebody takes it */
+	struct ckpt_error err;
+};
+
+static void call_open(struct task *task)
+{
+	struct opening *o = (struct opening *)task;
+
+	o->rc = ckpt_open_with(PyBytes_AsString(o->path), o->brief ? CKPT_OPEN_BRIEF : 0, &o->model, &o->err);
+}
+
+static void free_opening(struct task *task)
+{
+	struct opening *o = (struct opening *)task;
+
+	if (o->model) {
+		Py_BEGIN_ALLOW_THREADS ckpt_close(o->model);
+		Py_END_ALLOW_THREADS
+	}
+	Py_XDECREF(o->path);
+	free(o);
+}
+
 PyObject *ckpt_py_open(PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "path", "brief", NULL };
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	PyObject *path = NULL;
+	struct opening *o = calloc(1, sizeof(*o));
 	struct model *self;
-	int brief = 0, rc;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|p", names, PyUnicode_FSConverter, &path,
-					 &brief))
+	if (!o)
+		return PyErr_NoMemory();
+	o->err = (struct ckpt_error)CKPT_ERROR_INIT;
+	o->task.call = call_open;
+	o->task.free = free_opening;
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|p", names, PyUnicode_FSConverter, &o->path, &o->brief) ||
+	    !ckpt_py_task_init(&o->task, Py_None)) {
+		free_opening(&o->task);
 		return NULL;
-	self = ckpt_py_model_new(PyModule_GetState(module), NULL);
-	if (self) {
-		const char *text = PyBytes_AsString(path);
-
-		Py_BEGIN_ALLOW_THREADS rc =
-			ckpt_open_with(text, brief ? CKPT_OPEN_BRIEF : 0, &self->model, &err);
-		Py_END_ALLOW_THREADS self = (struct model *)opened(self, &err, rc);
 	}
-	Py_DECREF(path);
+	if (!ckpt_py_task_run(&o->task))
+		return NULL;
+	self = PyErr_Occurred() ? NULL : ckpt_py_model_new(PyModule_GetState(module), NULL);
+	if (self && o->rc == 0) {
+		self->model = o->model;
+		o->model = NULL;
+	}
+	if (self)
+		self = (struct model *)opened(self, &o->err, o->rc);
+	ckpt_py_task_free(&o->task);
 	return (PyObject *)self;
 }
 

@@ -93,6 +93,7 @@ static void hold(const char *name, int fd, const char *path)
 	}
 
 CALL(ssize_t, pwrite64, (int fd, const void *buf, size_t len, off64_t off), (fd, buf, len, off), fd, NULL)
+CALL(ssize_t, pread64, (int fd, void *buf, size_t len, off64_t off), (fd, buf, len, off), fd, NULL)
 CALL(ssize_t, copy_file_range,
      (int in, off64_t *in_off, int out, off64_t *out_off, size_t len, unsigned flags),
      (in, in_off, out, out_off, len, flags), out, NULL)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C while the disk holds a system call of whatever writes, for test_slow_disk.py: [HOW].
 
-slow_disk.so is preloaded. HOW: what happens while a call is held, "ends", "forks" or "forgets"; without it, all ways to write.
+slow_disk.so is preloaded. HOW: what happens while a call is held, "ends", "forks" or "forgets", or what is held, "opens"; without it, all ways to write.
 """
 
 import ctypes
@@ -123,8 +123,27 @@ def main():
     return 0
 
 
+def open_slowly():
+    """The source of what writes, which is on the disk that is held, is being opened."""
+    path, directory, torch = [shutil.move(one, folder) for one in make_inputs()]
+    before, out = names(), os.path.join(folder, "out")
+    for name, call in (("open", lambda out: ckpt.open(torch)), ("load", lambda out: ckpt.load(torch)), ("convert", lambda out: ckpt.convert(torch, out, "safetensors")),
+                       ("split", lambda out: ckpt.split(torch, out, ranks=2)), ("merge", lambda out: ckpt.merge(directory, out)),
+                       ("average", lambda out: ckpt.average([torch, torch], out)), ("convert a safetensors", lambda out: ckpt.convert(path, out, "torch"))):
+        taken = interrupt(call, out, "pread64")
+        assert taken is not None and taken != "no KeyboardInterrupt" and taken < LIMIT, (name, taken)
+        disk.slow_disk_hold(b"")
+        ckpt._ckpt.wait_for_tasks()
+        assert names() == before, (name, names())
+    for one in (path, torch):
+        os.unlink(one)
+    shutil.rmtree(directory)
+
+
 def end(how):
     """Python ends, or a child does, or the caller forgets its memory, while a call is held."""
+    if how == "opens":
+        return open_slowly()
     _, save = next(entries(*make_inputs()))
     memory = None
     if how == "forgets":

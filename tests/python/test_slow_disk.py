@@ -12,7 +12,7 @@ LIBRARY = os.environ.get("CKPT_SLOW_DISK_LIB")
 
 
 @pytest.mark.skipif(not LIBRARY, reason="CKPT_SLOW_DISK_LIB names no library")
-@pytest.mark.parametrize("how", [[], ["ends"], ["forks"], ["forgets"]], ids=" ".join)
+@pytest.mark.parametrize("how", [[], ["ends"], ["forks"], ["forgets"], ["opens"]], ids=" ".join)
 def test_a_signal_does_not_wait_for_the_disk(tmp_path, how):
     if how == ["forgets"]:
         pytest.importorskip("numpy")
