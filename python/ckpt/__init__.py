@@ -11,18 +11,19 @@ numpy and torch are used if they are there and asked for; neither is needed.
 
 from __future__ import annotations
 
+# all of them now: a signal's handler may use any, and must not interrupt the import of one
+from . import _files, _progress, _repr, _write  # noqa: F401
 from ._checkpoint import Checkpoint, Storage, Tensor
 from ._ckpt import version as _version
+from ._convert import average, convert, merge, reindex, repair, split
 from ._errors import Error
+from ._load import Factory, Global, Missing, Opaque, Size, Values, load
+from ._reports import diff, latest, scan, stat, verify, why
+from ._save import save
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, List, Optional
-
-    from ._convert import average, convert, merge, reindex, repair, split
-    from ._load import Factory, Global, Missing, Opaque, Size, Values, load
-    from ._reports import diff, latest, scan, stat, verify, why
-    from ._save import save
 
 __version__ = _version()
 __all__ = [
@@ -49,23 +50,13 @@ def safe_open(filename: Any, framework: Optional[str] = None, device: Any = "cpu
     return Checkpoint(filename, framework=framework, device=device)
 
 
-# what most programs do not need costs no time at import
-_LATER = {
-    "Factory": "_load", "Global": "_load", "Missing": "_load", "Opaque": "_load", "Size": "_load", "Values": "_load", "load": "_load", "save": "_save",
-    "average": "_convert", "reindex": "_convert", "convert": "_convert", "merge": "_convert", "repair": "_convert", "split": "_convert", "diff": "_reports",
-    "latest": "_reports", "scan": "_reports", "stat": "_reports", "verify": "_reports", "why": "_reports",
-}
-
-
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in _LATER:
-        return getattr(import_module("." + _LATER[name], __name__), name)
     if name == "torch":
+        from importlib import import_module
+
         return import_module(".torch", __name__)
     raise AttributeError("module 'ckpt' has no attribute %r" % name)
 
 
 def __dir__() -> List[str]:
-    return sorted(set(globals()) | set(_LATER) | {"torch"})
+    return sorted(set(globals()) | {"torch"})

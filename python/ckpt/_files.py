@@ -11,15 +11,14 @@ import io
 import os
 import stat
 import sys
-import threading
-from weakref import WeakValueDictionary
+from _thread import RLock  # threading takes longer to import than all of this module
 
 from . import _ckpt
 from ._values import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Optional
+    from typing import Any, Callable, Dict, Optional
 
 
 class _Shared:
@@ -27,11 +26,12 @@ class _Shared:
 
     def __init__(self, source: Any) -> None:
         self.source = source  # so that nothing else gets its id()
+        self.users = 0
         self._renew()
         self._is_elsewhere = False
 
     def _renew(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._is_read = False
 
     def after_fork(self) -> None:
@@ -80,13 +80,20 @@ class _Shared:
         return b"".join(pieces)
 
 
-_shared: WeakValueDictionary[int, _Shared] = WeakValueDictionary()
-_lock = threading.RLock()
+    def drop(self) -> None:
+        with _lock:
+            self.users -= 1
+            if not self.users:
+                _shared.pop(id(self.source), None)
+
+
+_shared: Dict[int, _Shared] = {}  # by the id() of the file
+_lock = RLock()
 
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.RLock()
+    _lock = RLock()
     for one in list(_shared.values()):
         one.after_fork()
 
@@ -99,6 +106,7 @@ def _shared_of(source: Any) -> _Shared:
         found = _shared.get(id(source))
         if found is None:
             found = _shared[id(source)] = _Shared(source)
+        found.users += 1
         return found
 
 
@@ -123,4 +131,9 @@ def open_file(source: Any) -> _ckpt.Model:
     if number is not None:
         return _ckpt.open_descriptor(number, os.fstat(number).st_size)
     shared = _shared_of(source)
-    return _ckpt.open_reader(shared.pread, shared.size(), file=shared)
+    try:
+        nbytes = shared.size()
+    except BaseException:
+        shared.drop()
+        raise
+    return _ckpt.open_reader(shared.pread, nbytes, shared.drop, shared)

@@ -151,6 +151,9 @@ def test_checkpoints_of_one_open_file_are_used_by_threads(kind, many):
     for thread in threads:
         thread.join()
     assert found == [0] * 6
+    for f in opened:
+        f.close()
+    assert not ckpt._files._shared
 
 
 def test_a_file_keeps_its_position_and_may_be_closed(many):
