@@ -23,8 +23,6 @@ def folder(tmp_path, files):
     make("a.pt", 0)
     make("b.pt", 0)
     ckpt.split(str(tmp_path / "a.pt"), str(tmp_path / "a.dcp"), ranks=2)
-    data = (tmp_path / "a.pt").read_bytes()
-    (tmp_path / "cut.pt").write_bytes(data[:len(data) * 8 // 10])
     return str(tmp_path) + "/"
 
 
@@ -44,7 +42,6 @@ CALLS = {
     "split": lambda at, p: ckpt.split(at + "a.pt", at + "out.dcp", ranks=2, progress=p),
     "merge": lambda at, p: ckpt.merge(at + "a.dcp", at + "out.pt", progress=p),
     "average": lambda at, p: ckpt.average([at + "a.pt", at + "b.pt"], at + "out.pt", progress=p),
-    "repair": lambda at, p: ckpt.repair(at + "cut.pt", at + "out.pt", progress=p),
     "read by one thread": lambda at, p: read(at, p, 1),
 }
 
