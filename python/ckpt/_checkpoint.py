@@ -46,7 +46,7 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
     def __init__(self, source: Any, framework: Optional[str] = None, device: Any = "cpu", brief: bool = False) -> None:
         if framework is not None and framework not in NUMPY + TORCH:
             raise ValueError("framework is 'numpy' or 'torch', not %r" % (framework,))
-        self._source = source if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__") else None
+        self._source = source if isinstance(source, str) or hasattr(source, "__fspath__") else None
         self._framework, self._device = framework, device
         self.edits: List[Dict[str, Any]] = []
         self._set_model(_open_model(source, brief))

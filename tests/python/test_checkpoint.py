@@ -202,3 +202,17 @@ def test_one_item_is_an_array_without_dimensions(model, framework, tmp_path):
     with ckpt.open(path, framework=framework) as f, ckpt.open(model, framework=framework) as g:
         for found, wanted in ((f["n"][()], 1.5), (f["n"][...], 1.5), (f.get_tensor("n"), 1.5), (g["c"][1], -1.0), (g["a"][2, 3], 11.0)):
             assert type(found) is numpy.ndarray and found.shape == () and found.dtype == "float32" and found.item() == wanted
+
+
+def test_bytes_of_a_checkpoint_are_no_name(model, write, files):
+    data = open(model, "rb").read()
+    for source in (data, bytearray(data), memoryview(data)):
+        with ckpt.open(source) as f:
+            assert repr(f) == "<ckpt.Checkpoint in memory, torch zip, 3 tensors>" and repr(f.select("a")).startswith("<ckpt.Checkpoint in memory")
+    hostile = write(files.glob("m", "C") + b")R")
+    with pytest.raises(ckpt.Error) as caught:
+        ckpt.load(open(hostile, "rb").read(), objects="error")
+    assert caught.value.path is None and str(caught.value) == "there is an object of m.C"
+    with pytest.raises(ckpt.Error) as caught:
+        ckpt.load(hostile, objects="error")
+    assert caught.value.path == hostile
