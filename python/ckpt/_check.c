@@ -71,8 +71,8 @@ PyObject *ckpt_py_verify(PyObject *module, PyObject *args)
 	struct work work;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O&IzzIO", PyUnicode_FSConverter, &path, &options.flags,
-			      &options.sha256, &options.sha256sums, &threads, &progress))
+	if (!PyArg_ParseTuple(args, "O&IzzO&O", PyUnicode_FSConverter, &path, &options.flags,
+			      &options.sha256, &options.sha256sums, ckpt_py_take_unsigned, &threads, &progress))
 		return NULL;
 	if (ckpt_py_work_begin(&work, progress)) {
 		options.threads = threads;
@@ -131,7 +131,7 @@ PyObject *ckpt_py_why(PyObject *module, PyObject *args)
 	struct work work;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "Oz#I", &given, &options.error, &error_len, &threads))
+	if (!PyArg_ParseTuple(args, "Oz#O&", &given, &options.error, &error_len, ckpt_py_take_unsigned, &threads))
 		return NULL;
 	if (given != Py_None && !PyUnicode_FSConverter(given, &path))
 		return NULL;
@@ -281,7 +281,7 @@ PyObject *ckpt_py_scan_report(PyObject *module, PyObject *args)
 	struct work work;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O&IO", PyUnicode_FSConverter, &path, &threads, &progress))
+	if (!PyArg_ParseTuple(args, "O&O&O", PyUnicode_FSConverter, &path, ckpt_py_take_unsigned, &threads, &progress))
 		return NULL;
 	if (ckpt_py_work_begin(&work, progress)) {
 		options.threads = threads;

@@ -180,6 +180,9 @@ void ckpt_py_append(PyObject **list, PyObject *item);
 /* A str of what is not NULL. */
 PyObject *ckpt_py_string(const char *text);
 
+/* For O& of PyArg_ParseTuple(): an unsigned int. ValueError: it is negative, or too large. */
+int ckpt_py_take_unsigned(PyObject *number, void *to);
+
 /* A list of COUNT numbers. */
 PyObject *ckpt_py_numbers(const uint64_t *numbers, uint64_t count);
 

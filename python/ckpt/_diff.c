@@ -198,8 +198,8 @@ PyObject *ckpt_py_diff(PyObject *object, PyObject *args)
 	struct ckpt_model *a, *b;
 	unsigned order, threads;
 
-	if (!PyArg_ParseTuple(args, "OIOOddIIO", &given, &options.flags, &keep_list, &drop_list,
-			      &options.rtol, &options.atol, &order, &threads, &progress))
+	if (!PyArg_ParseTuple(args, "OIOOddIO&O", &given, &options.flags, &keep_list, &drop_list,
+			      &options.rtol, &options.atol, &order, ckpt_py_take_unsigned, &threads, &progress))
 		return NULL;
 	if (Py_TYPE(given) != STATE(self)->model) {
 		PyErr_SetString(PyExc_TypeError, "a Model is compared with a Model");

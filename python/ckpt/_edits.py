@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import abc
+
 from ._values import refuse
 
 TYPE_CHECKING = False
@@ -94,7 +96,7 @@ class Edits:
 
         IF_PRESENT: an old name in the dict that no key has is no error.
         """
-        if len(expressions) == 1 and not isinstance(expressions[0], str):
+        if len(expressions) == 1 and isinstance(expressions[0], abc.Mapping):
             pairs = [text for pair in expressions[0].items() for text in pair]
             return self._edit("rename", "rename_map", pairs, at, _SKIP_ABSENT if if_present else 0)
         texts = [one for one in expressions if isinstance(one, str)]
@@ -114,6 +116,8 @@ class Edits:
         DEVICE_OBJECTS: also torch.device values. ANY_DEVICE: types of devices that torch does not know, too.
         """
         flags = (_DEVICE_OBJECTS if device_objects else 0) | (_ANY_DEVICE if any_device else 0)
+        if not isinstance(devices, (str, abc.Mapping)):
+            raise TypeError("remap() takes a device, or a dict of devices, not %r" % (devices,))
         texts: List[Optional[str]] = [None, devices] if isinstance(devices, str) else [text for pair in devices.items() for text in pair]
         return self._edit("remap", "remap", texts, (), flags)
 

@@ -72,8 +72,8 @@ PyObject *ckpt_py_repair_open(PyObject *module, PyObject *args)
 	struct model *out;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O&IIIO", PyUnicode_FSConverter, &path, &options.flags, &fill,
-			      &threads, &progress))
+	if (!PyArg_ParseTuple(args, "O&IIO&O", PyUnicode_FSConverter, &path, &options.flags, &fill,
+			      ckpt_py_take_unsigned, &threads, &progress))
 		return NULL;
 	options.fill = repair.fill = fill == 1	 ? CKPT_FILL_ZEROS
 				     : fill == 2 ? CKPT_FILL_NAN

@@ -107,6 +107,8 @@ def stat(source: Any, *patterns: str, bins: int = 0, quantiles: Sequence[float] 
     """
     if isinstance(depth, str) and depth != "module":
         raise ValueError('depth is a number or "module", not %r' % (depth,))
+    if not isinstance(depth, str) and depth < 0:
+        raise ValueError("depth is a number from 0 on, not %r" % (depth,))
     parts = _DEPTH_MODULE if isinstance(depth, str) else depth
     opened: List[Checkpoint] = []
     try:

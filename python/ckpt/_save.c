@@ -63,6 +63,8 @@ static bool take_number(PyObject *value, uint64_t most, uint64_t *out)
 	*out = PyLong_Check(value) ? PyLong_AsUnsignedLongLong(value) : UINT64_MAX;
 	if (!PyErr_Occurred() && *out <= most)
 		return true;
+	if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) /* negative, or too large */
+		PyErr_Clear();
 	if (!PyErr_Occurred())
 		PyErr_Format(PyExc_ValueError, "wanted a number, not %R", value);
 	return false;

@@ -191,7 +191,7 @@ PyObject *ckpt_py_stat(PyObject *object, PyObject *args)
 	struct work work;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "OIOKIO", &names, &bins, &quantiles, &depth, &threads,
+	if (!PyArg_ParseTuple(args, "OO&OKO&O", &names, ckpt_py_take_unsigned, &bins, &quantiles, &depth, ckpt_py_take_unsigned, &threads,
 			      &progress) ||
 	    !take_quantiles(quantiles, &wanted))
 		return NULL;

@@ -175,7 +175,7 @@ PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwar
 	unsigned threads = 0;
 	int check = 0, rc = -1;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IpOO", names, &list, &threads, &check,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O&pOO", names, &list, ckpt_py_take_unsigned, &threads, &check,
 					 &read.function, &flag))
 		return NULL;
 	if (read.function == Py_None)

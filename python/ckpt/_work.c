@@ -2,6 +2,7 @@
 /* What calls of the library need: lists of texts, progress, and the dicts that reports become. */
 #include "_ckpt.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -128,6 +129,20 @@ void ckpt_py_append(PyObject **list, PyObject *item)
 PyObject *ckpt_py_string(const char *text)
 {
 	return ckpt_py_text(text, strlen(text));
+}
+
+int ckpt_py_take_unsigned(PyObject *number, void *to)
+{
+	PyObject *index = PyNumber_Index(number);
+	unsigned long long value = index ? PyLong_AsUnsignedLongLong(index) : 0;
+
+	Py_XDECREF(index);
+	if (PyErr_Occurred() ? PyErr_ExceptionMatches(PyExc_OverflowError) : value > UINT_MAX) {
+		PyErr_Clear();
+		PyErr_Format(PyExc_ValueError, "wanted a number from 0 to %u, not %R", UINT_MAX, number);
+	}
+	*(unsigned *)to = (unsigned)value;
+	return !PyErr_Occurred();
 }
 
 PyObject *ckpt_py_numbers(const uint64_t *numbers, uint64_t count)

@@ -281,3 +281,19 @@ def test_the_newest_of_what_is_no_folder_is_an_error_of_the_system(tmp_path, tra
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "dangling").symlink_to("nowhere")
     assert ckpt.latest(tmp_path / "empty") is None
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 32, 1 << 40, -(1 << 70), 1 << 70])
+def test_numbers_that_make_no_sense_are_refused(number, trainer, tmp_path):
+    out = str(tmp_path / "out.pt")
+    f = ckpt.open(trainer)
+    for call in (lambda: ckpt.verify(trainer, threads=number), lambda: ckpt.scan(trainer, threads=number), lambda: ckpt.why(trainer, threads=number),
+                 lambda: ckpt.diff(trainer, trainer, threads=number), lambda: ckpt.stat(trainer, threads=number), lambda: ckpt.stat(trainer, bins=number),
+                 lambda: ckpt.repair(trainer, threads=number), lambda: f.read_storages([(0, 0, 4, bytearray(4))], threads=number), lambda: f.save(out, threads=number),
+                 lambda: f.save(out, alignment=number), lambda: f.save(out, ranks=number, format="dcp"), lambda: ckpt.stat(trainer, depth=-1)):
+        with pytest.raises(ValueError):
+            call()
+    assert not os.path.exists(out)
+    for call in (lambda: ckpt.verify(trainer, threads="2"), lambda: f.rename(5), lambda: f.remap(5), lambda: f.remap(None)):
+        with pytest.raises(TypeError):
+            call()
