@@ -78,6 +78,9 @@ class _Repr(reprlib.Repr):
             return "%s(%s)" % (name, self._row(x, len(x), level, self.maxtuple))
         return super().repr_instance(x, level)
 
+    def repr_Size(self, x: Any, level: int) -> str:
+        return "ckpt.Size([%s])" % self._row(x, len(x), level, self.maxtuple)
+
     def repr_Global(self, x: Global, level: int) -> str:
         return "<ckpt.Global %s.%s>" % (name_text(x.module), name_text(x.name))
 

@@ -220,8 +220,16 @@ class _Storages:
         self._staged.append(_staging.Wanted(storage, device, index, 0, info["path"], info["offset"]))
         return storage
 
+    def check(self) -> None:
+        """Before anything is read: a tensor that shows more than its storage has makes torch grow it, in other memory than was named."""
+        for storage, (index, _, nbytes, _) in zip(self._kept, self._ranges):
+            if storage.nbytes() != nbytes:
+                self._ranges, self._kept = [], []
+                raise refuse("a tensor goes on behind its storage, number %d of %d bytes" % (index, nbytes), "FORMAT")
+
     def _flush_here(self) -> None:
         if self._ranges:
+            self.check()
             self._model.read_storages(self._ranges)
             self._ranges, self._kept = [], []
 
@@ -441,6 +449,7 @@ def _build(model: _ckpt.Model, storages: _Storages, place: _Place, weights_only:
         if read:
             storages.flush()
         else:
+            storages.check()
             storages.flush_devices()
     except BaseException:
         # tensors of a load that failed are nobody's to look at
@@ -468,7 +477,7 @@ def _pickle_of(source: Any) -> Optional[bytes]:
 
     try:
         data = torch._C.PyTorchFileReader(source).get_record("data.pkl")
-    except (RuntimeError, OSError, ValueError):  # it seeks before the start of small files that are no archives
+    except (RuntimeError, OSError, ValueError, AttributeError):  # it seeks before the start of small files that are no archives, and needs tell()
         return None
     made = io.BytesIO()
     archive = zipfile.ZipFile(made, "w")  # not `with`, which has an error of its own for Ctrl-C
