@@ -4,6 +4,9 @@
 Every ```console block is one session: lines that begin with '$ ' are commands, what follows is what
 they print, on both streams. All blocks of a page run in one new folder that has the fixtures. The
 times of a run ('in 0.01 s') may differ. --update writes what is printed now into the page.
+
+check_examples.py --scripts FOLDER CKPT checks the scripts for jobs in FOLDER instead: the command prints the same text, shells
+and YAML take them, the options in them exist, and those that need no cluster run here, on this one machine.
 """
 import os
 import re
@@ -33,6 +36,10 @@ def replay(block, folder, environment):
 
 def main():
     arguments = sys.argv[1:]
+    if arguments[:1] == ["--scripts"]:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+        import check_scripts
+        return check_scripts.main(*[os.path.abspath(a) for a in arguments[1:]])
     update = "--update" in arguments
     page, ckpt, fixtures = [os.path.abspath(a) for a in arguments if a != "--update"]
     with open(page, encoding="utf-8") as file:

@@ -13,6 +13,7 @@
  *   library may wait in an exit handler, forever, or crash there.
  */
 #include "command.h"
+#include "job_scripts.h"
 #include "json.h"
 
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool no_sync, make_folders, keep_going, all_or_none, best_effort;
+static bool no_sync, make_folders, keep_going, all_or_none, best_effort, print_slurm_prolog, print_k8s;
 static const char *verify, *expect, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
 	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json,
 	*gpu, *rendezvous, *init_timeout, *token_file, *interface;
@@ -75,6 +76,10 @@ static const struct opt opts[] = {
 		"keep N chunks in memory per rank; default: 4 to 16 (16M; GPUs: 128M)"),
 	OPT_STR("io-threads", 0, &threads, "N",
 		"read and write with N threads per rank; default: 4 to 8, to a GPU 12"),
+	OPT_FLAG("print-slurm-prolog", 0, &print_slurm_prolog,
+		 "print a Prolog for Slurm that stages checkpoints for jobs"),
+	OPT_FLAG("print-k8s", 0, &print_k8s,
+		 "print a Kubernetes Job whose init containers do it"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document from rank 0"),
 	OPT_FLAG("progress", 0, &progress_in_lines, "report progress every two seconds"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
@@ -113,6 +118,9 @@ const struct command cmd_broadcast = {
 		"If --all-or-none removes a DST that replaced an older file, the older file is\n"
 		"gone. With --best-effort, wrong usage, signals and an MPI that hangs keep their\n"
 		"exit status.\n"
+		"--print-slurm-prolog and --print-k8s print complete scripts, without SRC and DST:\n"
+		"their comments say how to install them, what happens on a failure and what the\n"
+		"job loads.\n"
 		"Variables set options, too: CKPT_BROADCAST_READERS=4, CKPT_BROADCAST_NO_SYNC=1.\n"
 		"Exit status, the same on all ranks: 0 done or there already, 3 SRC, 4 DST,\n"
 		"5 damaged on the way, 6 ranks that do not fit together, 7 a rank lost, 8 no way\n"
@@ -121,9 +129,10 @@ const struct command cmd_broadcast = {
 		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/\n"
 		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n"
 		"  ckpt broadcast --rank 1 --world-size 2 --rdzv tcp://node0:29400 m.pt /nvme/\n"
-		"  ckpt broadcast --transport self model.pt /dev/shm/\n",
+		"  ckpt broadcast --transport self model.pt /dev/shm/\n"
+		"  ckpt broadcast --print-slurm-prolog > ckpt-stage.sh\n",
 	.opts = opts,
-	.least = 1,
+	.least = 0, /* run_broadcast() wants some of whoever broadcasts */
 	.most = -1,
 	.run = run_broadcast,
 };
@@ -433,6 +442,24 @@ static int tell_others(struct ckpt_broadcast_options *o)
 	return EXIT_USAGE;
 }
 
+/* What needs no job: true, and *CODE is the exit code. */
+static bool print_scripts(int count, int *code)
+{
+	if (!print_slurm_prolog && !print_k8s)
+		return false;
+	if (print_slurm_prolog && print_k8s)
+		*code = wrong_usage(&cmd_broadcast,
+				    "broadcast: --print-slurm-prolog and --print-k8s: wanted one of them");
+	else if (count)
+		*code = wrong_usage(&cmd_broadcast, "broadcast: %s: wanted neither SRC nor DST",
+				    print_k8s ? "--print-k8s" : "--print-slurm-prolog");
+	else
+		fputs(print_k8s ? job_script_k8s : job_script_slurm_prolog, stdout);
+	if (*code == EXIT_FINE)
+		*code = finish_output(EXIT_FINE);
+	return true;
+}
+
 static int run_broadcast(int argc, char **argv)
 {
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
@@ -440,10 +467,14 @@ static int run_broadcast(int argc, char **argv)
 				 EXIT_FINE };
 	struct ckpt_broadcast_report *report = &result.report;
 	const char *destination = NULL;
-	int first = parse_options(&cmd_broadcast, argc, argv), code;
+	int first = parse_options(&cmd_broadcast, argc, argv), code = EXIT_FINE;
 
 	if (first < 0)
 		return -1 - first;
+	if (print_scripts(argc - first, &code))
+		return code;
+	if (argc == first)
+		return wrong_usage(&cmd_broadcast, "broadcast: too few operands, wanted %s", cmd_broadcast.operands);
 	code = parse_all(&options);
 	if (code == EXIT_FINE && !(options.flags & (CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU)))
 		destination = argv[--argc];

@@ -312,3 +312,18 @@ assert d["nbytes"] == os.path.getsize("out.pt") and d["world_size"] == 1, d'
 	done
 	ckpt broadcast -q --rdzv tcp://127.0.0.1:9 --rank 0 --world-size 1 ddp_model.pt copy.pt; want 0
 }
+
+@test "scripts for jobs are printed without SRC and DST" {
+	for option in --print-slurm-prolog --print-k8s; do
+		ckpt broadcast $option
+		[[ $status = 0 && -z $stderr && ${#lines[@]} -gt 50 ]]
+		ckpt broadcast $option ddp_model.pt
+		[[ $status = 64 && $stderr = "ckpt: broadcast: $option: wanted neither SRC nor DST"* ]]
+		run --separate-stderr sh -c "'$CKPT' broadcast $option >/dev/full"
+		[ "$status" = 2 ]
+	done
+	ckpt broadcast --print-slurm-prolog --print-k8s
+	[[ $status = 64 && $stderr = "ckpt: broadcast: --print-slurm-prolog and --print-k8s: wanted one of them"* ]]
+	ckpt broadcast
+	[[ $status = 64 && $stderr = "ckpt: broadcast: too few operands, wanted SRC... DST"* ]]
+}
