@@ -37,8 +37,9 @@
 #           nohold_on_prolog_fail; 'scontrol update NodeName=NODE State=RESUME' brings the nodes back
 # Nothing is left half-written: a copy has its name only when all nodes have all of it.
 #
-# AFTERWARDS a copy stays for the next job, which finds it in a moment: nothing is read where all nodes have it.
-# It takes memory until somebody removes it, with its note: rm /dev/shm/ckpt/step900.pt /dev/shm/ckpt/.step900.pt.ckpt-staged
+# AFTERWARDS a copy stays for the next job, which finds it in a moment: nothing is read where all nodes have it. Before a job
+# and at its end, copies that nobody has used for 'keep' go, and as many more, oldest first, as it takes until 'free' is free.
+# What a process has open stays.
 
 # ---- settings ----
 
@@ -48,6 +49,7 @@ folder=/dev/shm/ckpt                 # where copies go
 state=/run/ckpt-stage                # what the Prolog tells the TaskProlog
 on_failure=start                     # or drain
 init=60 silence=60 limit=800         # seconds
+keep=3d free=64G                     # of copies; of memory
 
 # ---- the tasks of a job, as its user: what is printed here sets their variables ----
 
@@ -57,10 +59,18 @@ if [ "${SLURM_SCRIPT_CONTEXT-}" = prolog_task ]; then
 	exit 0
 fi
 
-# ---- the end of a job, as root ----
+# ---- the end of a job, as root; 'exit 0' whatever --evict says, or Slurm drains the node ----
+
+evict() {
+	[ -d "$folder" ] || return 0
+	message=$(ckpt broadcast --evict -q --older-than "$keep" "$folder" 2>&1 >/dev/null &&
+		ckpt broadcast --evict -q --keep-free "$free" "$folder" 2>&1 >/dev/null)
+	[ -z "$message" ] || logger -t ckpt-stage "job $SLURM_JOB_ID: $message"
+}
 
 if [ "${SLURM_SCRIPT_CONTEXT-}" = epilog_slurmd ]; then
 	rm -f "$exports"
+	evict
 	exit 0
 fi
 
@@ -70,6 +80,7 @@ list=$conf/stage/${SLURM_JOB_PARTITION-}
 [ -f "$list" ] && [ -r "$list" ] || exit 0
 umask 022
 mkdir -p "$state" && : >"$exports" || exit 1
+evict
 failed=
 while read -r name source; do
 	case $name in '' | '#'*) continue ;; esac

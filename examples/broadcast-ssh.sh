@@ -12,7 +12,7 @@
 # TIME-OUTS: nodes wait 60 s for each other, and give up after 60 s without a byte.
 # WHEN IT FAILS the exit status is that of 'ckpt broadcast', and no node has a copy. If this script is ended, so are the
 # ssh, and the nodes find that out when one of them has ended or is silent.
-# AFTERWARDS the copies stay; ssh NODE rm FOLDER/NAME FOLDER/.NAME.ckpt-staged removes one.
+# AFTERWARDS the copies stay; ssh NODE ckpt broadcast --evict FOLDER removes them, where nobody has them open.
 set -u
 source=${1:?usage: broadcast-ssh.sh CHECKPOINT FOLDER NODE...} folder=${2:?} status=0 pids=()
 shift 2

@@ -75,7 +75,7 @@ def the_slurm_script(top):
     script = os.path.join(top, "stage.sh")
     text = read(folder, "broadcast-slurm-prolog.sh")
     for name, value in (("PATH", "%s/bin:%s" % (top, os.environ["PATH"])), ("conf", top + "/conf"), ("folder", top + "/staged"),
-                        ("state", top + "/state")):
+                        ("state", top + "/state"), ("keep", "0s")):
         text, count = re.subn(r"(?m)^%s=\S+" % name, "%s='%s'" % (name, value), text)
         assert count == 1, name
     write(text, script, mode=0o755)
@@ -95,6 +95,7 @@ def the_slurm_script(top):
     assert as_slurmd("prolog_task", SLURM_JOB_ID="8") == ""
     as_slurmd("epilog_slurmd")
     assert as_slurmd("prolog_task") == "" and os.listdir(top + "/state") == []
+    assert os.listdir(top + "/staged") == [], "a copy is older than 0 seconds, and stays"
     as_slurmd("prolog_slurmd", SLURM_JOB_PARTITION="cpu")
     assert os.listdir(top + "/state") == []
     write(text.replace("on_failure=start", "on_failure=drain"), script)

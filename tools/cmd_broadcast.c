@@ -13,6 +13,7 @@
  *   library may wait in an exit handler, forever, or crash there.
  */
 #include "command.h"
+#include "evict.h"
 #include "job_scripts.h"
 #include "json.h"
 
@@ -22,10 +23,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool no_sync, make_folders, keep_going, all_or_none, best_effort, print_slurm_prolog, print_k8s;
+static bool no_sync, make_folders, keep_going, all_or_none, best_effort, print_slurm_prolog, print_k8s,
+	evict;
 static const char *verify, *expect, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
 	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json,
 	*gpu, *rendezvous, *init_timeout, *token_file, *interface;
+static struct evict_wish evict_wish;
 static FILE *results; /* standard output, as it was when the command began */
 
 static const struct opt opts[] = {
@@ -80,6 +83,12 @@ static const struct opt opts[] = {
 		 "print a Prolog for Slurm that stages checkpoints for jobs"),
 	OPT_FLAG("print-k8s", 0, &print_k8s,
 		 "print a Kubernetes Job whose init containers do it"),
+	OPT_FLAG("evict", 0, &evict, "remove what was staged in the operands, which are folders"),
+	OPT_STR("older-than", 0, &evict_wish.older_than, "AGE",
+		"with --evict, only what was last used so long ago: 90m, 12h, 7d"),
+	OPT_STR("keep-free", 0, &evict_wish.keep_free, "SIZE",
+		"with --evict, oldest first, and only until SIZE is free"),
+	OPT_FLAG("dry-run", 'n', &evict_wish.dry_run, "with --evict, print what would be removed"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document from rank 0"),
 	OPT_FLAG("progress", 0, &progress_in_lines, "report progress every two seconds"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
@@ -121,6 +130,10 @@ const struct command cmd_broadcast = {
 		"--print-slurm-prolog and --print-k8s print complete scripts, without SRC and DST:\n"
 		"their comments say how to install them, what happens on a failure and what the\n"
 		"job loads.\n"
+		"--evict DIR... removes copies that stand in DIR and are what their notes say, with\n"
+		"the notes, and what killed broadcasts left there. What a process has open stays,\n"
+		"as far as /proc shows it: to root, of all users. It exits with 0, with 1 if less\n"
+		"is free than --keep-free wants, or with 2.\n"
 		"Variables set options, too: CKPT_BROADCAST_READERS=4, CKPT_BROADCAST_NO_SYNC=1.\n"
 		"Exit status, the same on all ranks: 0 done or there already, 3 SRC, 4 DST,\n"
 		"5 damaged on the way, 6 ranks that do not fit together, 7 a rank lost, 8 no way\n"
@@ -130,7 +143,8 @@ const struct command cmd_broadcast = {
 		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n"
 		"  ckpt broadcast --rank 1 --world-size 2 --rdzv tcp://node0:29400 m.pt /nvme/\n"
 		"  ckpt broadcast --transport self model.pt /dev/shm/\n"
-		"  ckpt broadcast --print-slurm-prolog > ckpt-stage.sh\n",
+		"  ckpt broadcast --print-slurm-prolog > ckpt-stage.sh\n"
+		"  ckpt broadcast --evict --older-than 3d --keep-free 200G /dev/shm/ckpt\n",
 	.opts = opts,
 	.least = 0, /* run_broadcast() wants some of whoever broadcasts */
 	.most = -1,
@@ -473,6 +487,12 @@ static int run_broadcast(int argc, char **argv)
 		return -1 - first;
 	if (print_scripts(argc - first, &code))
 		return code;
+	if (evict) {
+		evict_wish.json = json;
+		return run_evict(&evict_wish, argv + first, argc - first);
+	}
+	if (evict_wish.older_than || evict_wish.keep_free || evict_wish.dry_run)
+		return wrong_usage(&cmd_broadcast, "broadcast: --older-than, --keep-free and --dry-run: wanted --evict");
 	if (argc == first)
 		return wrong_usage(&cmd_broadcast, "broadcast: too few operands, wanted %s", cmd_broadcast.operands);
 	code = parse_all(&options);

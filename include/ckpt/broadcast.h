@@ -213,6 +213,76 @@ CKPT_API int ckpt_broadcast(const char *const *sources, size_t count, const char
 			    const struct ckpt_broadcast_options *options,
 			    struct ckpt_broadcast_report *report, struct ckpt_error *err);
 
+/*
+ * Copies that ckpt_broadcast() has staged take room until they are removed. A copy is known by its note: .NAME.ckpt-staged
+ * beside a file, .ckpt-staged in a directory, .ckpt-staged-files in the folder of several files, which are one copy.
+ */
+enum ckpt_evict_flags {
+	CKPT_EVICT_DRY_RUN = 1 << 0, /* say what would be removed */
+};
+
+enum ckpt_evict_what {
+	CKPT_EVICT_REMOVED = 1,	  /* a copy and its note, or with DRY_RUN one that would be */
+	CKPT_EVICT_LEFT_OVER = 2, /* the same of .NAME.*.ckpt-tmp, whose writer has ended */
+	CKPT_EVICT_IN_USE = 3,	  /* it stays: a process has it open or mapped, or another one evicts it */
+	CKPT_EVICT_CHANGED = 4,	  /* it stays: it is not what its note says, or belongs to somebody else */
+	CKPT_EVICT_FAILED = 5,	  /* it, or a part of it, could not be removed */
+};
+
+struct ckpt_evicted {
+	size_t size;
+	const char *path;     /* valid during the call: below the folder as it was given */
+	uint64_t nbytes;      /* that it takes on the disk, or took; 0 of CHANGED */
+	int64_t used_sec;     /* when it was last used, by time(); 0: not known */
+	enum ckpt_evict_what what;
+	int process;	      /* of IN_USE: who has it, as far as that is seen; else 0 */
+};
+
+struct ckpt_evict_options {
+	size_t size;
+	double older_than_s; /* only what was last used so long ago */
+	uint64_t keep_free;  /* bytes: only until so much is free on the folder's file system, oldest first; 0: all */
+	/* For each of enum ckpt_evict_what. */
+	void (*each)(void *ctx, const struct ckpt_evicted *copy);
+	void *ctx;
+	const volatile int *cancel; /* see "Threads" in ckpt.h */
+	unsigned flags;
+	uint32_t reserved; /* 0 */
+};
+#define CKPT_EVICT_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_evict_options) \
+	}
+
+struct ckpt_evict_report {
+	size_t size;
+	uint64_t copies, left_overs, nbytes; /* that were removed, or would be */
+	uint64_t in_use, changed, failed;    /* that stay */
+	uint64_t reserved;
+};
+#define CKPT_EVICT_REPORT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_evict_report) \
+	}
+
+/*
+ * Remove staged copies that stand in FOLDERS themselves, not in folders below them, and what killed runs left there. A copy
+ * was last used at the newest of the times of its files (atime, mtime) and of its note, which a broadcast that finds the copy
+ * sets. With `older_than_s` and `keep_free` both hold.
+ *
+ * What must stay true: nothing is removed but what a note lists, and that only if size, inode and mtime of each file are
+ * those of the note, and all of it has one owner, who is the caller, or the caller is root. No link is followed. What a
+ * process has open or mapped stays, as far as /proc shows it: other users' processes only to root, those of other machines
+ * and of containers with other process ids never. Who is not seen keeps what it has open; its room is free when it ends. A
+ * copy disappears by one rename. Safe beside a broadcast: what that writes is locked or new, and what it has just found there
+ * has a new time. More than one may run at once.
+ *
+ * Returns 0, also if something stays; CKPT_E_IO if one of FOLDERS cannot be read, CKPT_E_ARG, CKPT_E_NOMEM, CKPT_E_CANCELLED;
+ * the report then has what was done so far.
+ */
+CKPT_API int ckpt_evict_staged(const char *const *folders, size_t count, const struct ckpt_evict_options *options,
+			       struct ckpt_evict_report *report, struct ckpt_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #include "io/sink.h"
 #include "io/source.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,6 +207,15 @@ int ckpt_staged_note(const struct ckpt_manifest *m, const char *path, const uint
 	ckpt_buf_clear(&text);
 	free(note);
 	return rc;
+}
+
+void ckpt_staged_touch(const struct ckpt_manifest *m, const char *path)
+{
+	char *note = note_path(m, path);
+
+	if (note)
+		utimensat(AT_FDCWD, note, NULL, AT_SYMLINK_NOFOLLOW);
+	free(note);
 }
 
 void ckpt_staged_forget(const struct ckpt_manifest *m, const char *path)

@@ -127,6 +127,8 @@ int ckpt_step_place(struct ckpt_session *s)
 	if (rc == 0 && s->path && reuses)
 		has = ckpt_staged_is_same(&s->manifest, s->path,
 					  s->o.has_expected ? &s->o.expected_crc32 : NULL);
+	if (has)
+		ckpt_staged_touch(&s->manifest, s->path);
 	if (rc == 0 && s->path && !has)
 		ckpt_landing_remove_left_over(&s->manifest, s->path);
 	room = ckpt_disk_space_check(&s->agreement, &s->manifest, rc == 0 && !has ? s->path : NULL,

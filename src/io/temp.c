@@ -47,13 +47,16 @@ int ckpt_temp_lock(int fd)
 	return fstat(fd, &st) == 0 && st.st_nlink == 0 ? -1 : 0;
 }
 
-/* ".NAME.01234567.ckpt-tmp", where NAME is that of PATH. */
+/* ".NAME.01234567.ckpt-tmp", where NAME is that of PATH; NULL: any. */
 static bool is_temp_of(const char *name, const char *path)
 {
-	const char *slash = strrchr(path, '/');
+	const char *slash = path ? strrchr(path, '/') : NULL, *end = strstr(name, ".ckpt-tmp");
 	char front[256];
-	int len = snprintf(front, sizeof(front), ".%.200s.", slash ? slash + 1 : path);
+	int len;
 
+	if (!path) /* two dots around NAME, and eight digits behind it */
+		return *name == '.' && end && end - name > 10 && end[-9] == '.' && !end[9] && strspn(end - 8, "0123456789abcdef") == 8;
+	len = snprintf(front, sizeof(front), ".%.200s.", slash ? slash + 1 : path);
 	return len > 0 && !strncmp(name, front, (size_t)len) && strspn(name + len, "0123456789abcdef") == 8 &&
 	       !strcmp(name + len + 8, ".ckpt-tmp");
 }
@@ -76,33 +79,64 @@ static int lock_left_over(int dir, const char *owner)
 	return -1;
 }
 
-static void remove_if_left_over(int dir, const char *folder, const char *name)
+struct left_over {
+	const char *path; /* of what they are; NULL: of anything */
+	bool stays;	  /* it is only looked for */
+	ckpt_temp_found *found;
+	void *ctx;
+};
+
+static int add_blocks(void *ctx, const struct ckpt_tree_entry *entry)
+{
+	*(uint64_t *)ctx += (uint64_t)entry->st.st_blocks * 512;
+	return 0;
+}
+
+static void remove_if_left_over(int dir, const char *folder, const char *name, const struct left_over *l)
 {
 	char owner[NAME_MAX + sizeof(CKPT_TEMP_OWNER) + 2], path[PATH_MAX];
+	uint64_t nbytes;
 	struct stat st;
 	int fd;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid())
 		return;
+	nbytes = (uint64_t)st.st_blocks * 512;
 	snprintf(owner, sizeof(owner), "%s%s", name, S_ISDIR(st.st_mode) ? "/" CKPT_TEMP_OWNER : "");
 	fd = lock_left_over(dir, owner);
 	if (fd < 0)
 		return;
-	if (!S_ISDIR(st.st_mode))
-		unlinkat(dir, name, 0);
-	else if (snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path))
-		ckpt_tree_remove(path);
+	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path)) {
+		close(fd);
+		return;
+	}
+	if (S_ISDIR(st.st_mode) && l->found)
+		ckpt_tree_walk(path, add_blocks, &nbytes, NULL);
+	if (l->stays || (S_ISDIR(st.st_mode) ? ckpt_tree_remove(path) : unlinkat(dir, name, 0)) == 0) {
+		if (l->found)
+			l->found(l->ctx, name, nbytes);
+	}
 	close(fd);
 }
 
-void ckpt_temp_remove_left_over(const char *dir, const char *path)
+static void each_left_over(const char *dir, const struct left_over *l)
 {
 	DIR *d = opendir(dir);
 	struct dirent *entry;
 
 	while (d && (entry = readdir(d)))
-		if (is_temp_of(entry->d_name, path))
-			remove_if_left_over(dirfd(d), dir, entry->d_name);
+		if (is_temp_of(entry->d_name, l->path))
+			remove_if_left_over(dirfd(d), dir, entry->d_name, l);
 	if (d)
 		closedir(d);
+}
+
+void ckpt_temp_remove_left_over(const char *dir, const char *path)
+{
+	each_left_over(dir, &(struct left_over){ .path = path });
+}
+
+void ckpt_temp_each_left_over(const char *dir, bool stays, ckpt_temp_found *found, void *ctx)
+{
+	each_left_over(dir, &(struct left_over){ .stays = stays, .found = found, .ctx = ctx });
 }

@@ -2,6 +2,9 @@
 #ifndef CKPT_IO_TEMP_H
 #define CKPT_IO_TEMP_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum { CKPT_TEMP_TRIES = 100 };
 
 /* What a killed run leaves behind has such a name. For fnmatch(). */
@@ -31,5 +34,11 @@ int ckpt_temp_lock(int fd);
  * told or removed stays.
  */
 void ckpt_temp_remove_left_over(const char *dir, const char *path);
+
+/* NAME, in its folder, takes NBYTES on the disk. */
+typedef void ckpt_temp_found(void *ctx, const char *name, uint64_t nbytes);
+
+/* The same of all that is in DIR, whatever it was for. With STAYS it is only looked for. */
+void ckpt_temp_each_left_over(const char *dir, bool stays, ckpt_temp_found *found, void *ctx);
 
 #endif

@@ -243,6 +243,13 @@ static int broadcast(const void *options, void *report)
 	return ckpt_broadcast(sources, 1, out, options, report, &err);
 }
 
+static int evict(const void *options, void *report)
+{
+	const char *const folders[] = { folder };
+
+	return ckpt_evict_staged(folders, 1, options, report, &err);
+}
+
 static int count_prefix(const void *options, void *report)
 {
 	(void)options;
@@ -427,6 +434,7 @@ static const struct row options[] = {
 	ROW(why, ckpt_why_options, CKPT_WHY_OPTIONS_INIT),
 	ROW(stat_new, ckpt_stat_options, CKPT_STAT_OPTIONS_INIT),
 	ROW(broadcast, ckpt_broadcast_options, CKPT_BROADCAST_OPTIONS_INIT),
+	ROW(evict, ckpt_evict_options, CKPT_EVICT_OPTIONS_INIT),
 	ROW(open_reader, ckpt_reader_options, CKPT_READER_OPTIONS_INIT),
 	ROW(build_tensor, ckpt_tensor_view, CKPT_TENSOR_VIEW_INIT),
 	ROW(storages_read, ckpt_storage_read_options, CKPT_STORAGE_READ_OPTIONS_INIT),
@@ -459,6 +467,7 @@ static const struct row reports[] = {
 	ROW(scan, ckpt_scan_report, CKPT_SCAN_REPORT_INIT),
 	ROW(why, ckpt_why_report, CKPT_WHY_REPORT_INIT),
 	ROW(broadcast, ckpt_broadcast_report, CKPT_BROADCAST_REPORT_INIT),
+	ROW(evict, ckpt_evict_report, CKPT_EVICT_REPORT_INIT),
 	ROW(count_prefix, ckpt_prefix_count, CKPT_PREFIX_COUNT_INIT),
 	ROW(tensor_get, ckpt_tensor_info, CKPT_TENSOR_INFO_INIT),
 	ROW(quant_get, ckpt_quant_weight_info, CKPT_QUANT_WEIGHT_INFO_INIT),
@@ -619,7 +628,8 @@ static void unused_bytes_have_to_be_0(void **state)
 		  CKPT_BROADCAST_REPLACE | CKPT_BROADCAST_NEW | CKPT_BROADCAST_MAY_EXIT | \
 		  CKPT_BROADCAST_TO_GPU | CKPT_BROADCAST_REREAD | CKPT_BROADCAST_MKDIR | \
 		  CKPT_BROADCAST_KEEP_GOING | CKPT_BROADCAST_ALL_OR_NONE, \
-	  CKPT_BROADCAST_OPTIONS_INIT)
+	  CKPT_BROADCAST_OPTIONS_INIT) \
+	X(ckpt_evict_options, evict, CKPT_EVICT_DRY_RUN, CKPT_EVICT_OPTIONS_INIT)
 
 ALL_FLAGS(FLAGS)
 

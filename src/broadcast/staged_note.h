@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_STAGED_NOTE_H
+#define CKPT_BROADCAST_STAGED_NOTE_H
+
+#include <stdint.h>
+
+/* What the note of a staged copy says of the copy. The note may be anybody's, and say anything. */
+struct ckpt_staged_file {
+	const char *name; /* in TEXT below; not checked */
+	uint64_t size, ino;
+	int64_t mtime_sec;
+	uint32_t mtime_nsec;
+};
+
+struct ckpt_staged_files {
+	struct ckpt_staged_file *files; /* owned */
+	uint32_t count, cap;
+	char *text; /* owned */
+};
+
+/*
+ * Read the note behind FD, which has SIZE bytes. 1: OUT, to be cleared, has one file or more. 0: it is no such note. -1: no
+ * memory. Names with a newline in them make a note none.
+ */
+int ckpt_staged_files_read(int fd, uint64_t size, struct ckpt_staged_files *out);
+void ckpt_staged_files_clear(struct ckpt_staged_files *files);
+
+#endif
