@@ -12,6 +12,7 @@
  * - After a lost rank, or when a call of the driver or NCCL hangs, the process leaves by _exit(): a
  *   library may wait in an exit handler, forever, or crash there.
  */
+#include "broadcast_watch.h"
 #include "command.h"
 #include "evict.h"
 #include "job_scripts.h"
@@ -27,7 +28,7 @@ static bool no_sync, make_folders, keep_going, all_or_none, best_effort, print_s
 	evict;
 static const char *verify, *expect, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
 	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json,
-	*gpu, *rendezvous, *init_timeout, *token_file, *interface;
+	*gpu, *rendezvous, *init_timeout, *token_file, *interface, *progress, *metrics;
 static struct evict_wish evict_wish;
 static FILE *results; /* standard output, as it was when the command began */
 
@@ -90,7 +91,10 @@ static const struct opt opts[] = {
 		"with --evict, oldest first, and only until SIZE is free"),
 	OPT_FLAG("dry-run", 'n', &evict_wish.dry_run, "with --evict, print what would be removed"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document from rank 0"),
-	OPT_FLAG("progress", 0, &progress_in_lines, "report progress every two seconds"),
+	OPT_OPTIONAL("progress", &progress, "HOW",
+		     "report progress in lines, or =json every second on standard error"),
+	OPT_STR("metrics", 0, &metrics, "FILE",
+		"write FILE for Prometheus from rank 0, at the end, however it ends"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_FLAG("verbose", 'v', &verbose, "say which rank this is, and how that was found"),
 	OPT_END
@@ -256,6 +260,14 @@ static int parse_words(struct ckpt_broadcast_options *o)
 		return wrong_usage(&cmd_broadcast,
 				   "broadcast: --verify reread reads what is on the disk, which "
 				   "--no-sync does not wait for");
+	if (progress && !strcmp(progress, "json"))
+		watch_as_json();
+	else if (progress && *progress && strcmp(progress, "1") != 0 && strcmp(progress, "0") != 0 &&
+		 strcmp(progress, "lines") != 0)
+		return wrong_usage(&cmd_broadcast, "%s: wanted lines or json",
+				   option_text(&cmd_broadcast, "progress", progress));
+	else
+		progress_in_lines = progress && strcmp(progress, "0") != 0;
 	if (chunk && !parse_size(chunk, &o->chunk))
 		return wrong_usage(&cmd_broadcast, "%s: wanted a size, such as 16M",
 				   option_text(&cmd_broadcast, "chunk", chunk));
@@ -266,6 +278,9 @@ static int parse_all(struct ckpt_broadcast_options *o)
 {
 	int code = read_option_variables(&cmd_broadcast);
 
+	if (code == EXIT_FINE && (evict || evict_wish.older_than || evict_wish.keep_free || evict_wish.dry_run))
+		code = wrong_usage(&cmd_broadcast,
+				   "broadcast: --older-than, --keep-free and --dry-run: wanted --evict on the command line");
 	if (code == EXIT_FINE)
 		code = parse_numbers(o, true);
 	if (code == EXIT_FINE)
@@ -393,11 +408,17 @@ static void print_result(void *ctx)
 		print_failure(r, &result->err);
 	else
 		print_done(r);
+	watch_end(r, &result->err);
 	note_no_srun(r);
 	if (export_name && (r->path[0] || (best_effort && result->source)))
 		fprintf(results, "export %s=%s\n", export_name,
 			r->path[0] ? r->path : result->source);
 	result->code = json ? write_json(r) : EXIT_FINE;
+	if (metrics) {
+		int code = write_metrics(metrics, r);
+
+		result->code = result->code ? result->code : code;
+	}
 	fflush(results);
 }
 
@@ -491,8 +512,6 @@ static int run_broadcast(int argc, char **argv)
 		evict_wish.json = json;
 		return run_evict(&evict_wish, argv + first, argc - first);
 	}
-	if (evict_wish.older_than || evict_wish.keep_free || evict_wish.dry_run)
-		return wrong_usage(&cmd_broadcast, "broadcast: --older-than, --keep-free and --dry-run: wanted --evict");
 	if (argc == first)
 		return wrong_usage(&cmd_broadcast, "broadcast: too few operands, wanted %s", cmd_broadcast.operands);
 	code = parse_all(&options);
@@ -510,7 +529,7 @@ static int run_broadcast(int argc, char **argv)
 	keep_output();
 	set_variables();
 	options.cancel = catch_signals();
-	options.progress = show_progress;
+	options.progress = watch_progress;
 	options.ended = print_result;
 	options.ended_ctx = &result;
 	ckpt_broadcast((const char *const *)argv + first, (size_t)(argc - first), destination,

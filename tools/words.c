@@ -38,6 +38,7 @@ static const struct {
 	{ NULL, "part", " indices values int_repr scales ", true },
 	{ "broadcast", "if-exists", " reuse replace error ", false },
 	{ "broadcast", "target", " file gpu null ", false },
+	{ "broadcast", "progress", " lines json ", false },
 	{ "broadcast", "verify", " crc none reread ", false },
 	{ "broadcast", "transport", " nccl mpi self ", true },
 	{ "broadcast", "launcher", " torchrun openmpi mpich slurm k8s env none ", true },

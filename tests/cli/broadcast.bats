@@ -327,3 +327,77 @@ assert d["nbytes"] == os.path.getsize("out.pt") and d["world_size"] == 1, d'
 	ckpt broadcast
 	[[ $status = 64 && $stderr = "ckpt: broadcast: too few operands, wanted SRC... DST"* ]]
 }
+
+@test "progress is told as lines of JSON" {
+	head -c 30000000 /dev/zero >big
+	run --separate-stderr "$CKPT" broadcast -q --progress=json --json=doc big out
+	[ "$status" = 0 ]
+	python3 - "$stderr" <<-'END'
+		import json, sys
+		lines = [json.loads(line) for line in sys.argv[1].splitlines()]
+		assert all((d["ckpt_json"], d["command"], d["event"]) == (1, "broadcast", "progress") for d in lines), lines
+		assert [d["phase"] for d in lines][-2:] == ["finish", "done"] and {d["phase"] for d in lines[:-2]} <= {"carry"}, lines
+		assert all(a["done"] <= b["done"] and a["seconds"] <= b["seconds"] + 1 for a, b in zip(lines, lines[1:])), lines
+		assert lines[-1]["done"] == lines[-1]["total"] == 30000000 and lines[-1]["code"] == 0 and lines[-1]["rate"] > 0, lines
+		document = json.load(open("doc"))
+		assert lines[-1]["seconds"] == document["seconds"], (lines, document)
+	END
+	run --separate-stderr "$CKPT" broadcast --progress=json missing.pt out
+	[ "$status" = 3 ]
+	grep '^{' <<<"$stderr" | python3 -c '
+import json, sys
+(d,) = [json.loads(line) for line in sys.stdin]
+assert d["phase"] == "failed" and d["code"] == 3 and d["error"] == "missing.pt: cannot open: No such file or directory", d'
+	ckpt broadcast --progress=xml big out
+	[[ $status = 64 && $stderr = "ckpt: broadcast: --progress xml: wanted lines or json"* ]]
+	CKPT_BROADCAST_PROGRESS=1 ckpt broadcast -q ddp_model.pt other.pt
+	[[ $status = 0 && $stderr = *" s left" ]]
+}
+
+@test "metrics are a text file for Prometheus, whole and under its name" {
+	check() { # FILE NAME=VALUE...: as the text format has it
+		python3 - "$@" <<-'END'
+			import re, sys
+			text = open(sys.argv[1]).read()
+			assert text.endswith("\n") and text.isascii(), text
+			help_, types, values = {}, {}, {}
+			for line in text.splitlines():
+			    found = re.fullmatch(r"# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)", line)
+			    if found:
+			        assert found[1] not in help_, line
+			        help_[found[1]] = found[2]
+			        continue
+			    found = re.fullmatch(r"# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge)", line)
+			    if found:
+			        assert found[1] in help_ and found[1] not in types and found[1] not in values, line
+			        types[found[1]] = found[2]
+			        continue
+			    label = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
+			    found = re.fullmatch(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{%s(?:,%s)*\})? (\S+)" % (label, label), line)
+			    assert found and found[1] in types and found[1] not in values, line
+			    values[found[1]] = float(found[3])
+			for name, kind in types.items(): # as promtool wants it
+			    assert name in values and (kind == "counter") == name.endswith("_total"), name
+			    assert not re.search("milli|_ms$|minutes|hours|kilo|mega|_bits", name), name
+			for word in sys.argv[2:]:
+			    name, value = word.split("=")
+			    assert values["ckpt_broadcast_" + name] == float(value), (word, values)
+		END
+	}
+	size=$(stat -c %s ddp_model.pt)
+	mkdir m
+	ckpt broadcast -q --metrics m/c.prom ddp_model.pt out.pt; want 0
+	check m/c.prom bytes_total=$size source_bytes=$size source_files=1 ranks=1 reused=0 exit_status=0 info=1
+	grep -q '^ckpt_broadcast_info{transport="self",launcher="none",' m/c.prom
+	ckpt broadcast -q --metrics m/c.prom ddp_model.pt out.pt; want 0
+	check m/c.prom bytes_total=0 source_bytes=$size reused=1 exit_status=0
+	ckpt broadcast -q --metrics m/c.prom missing.pt out.pt; [ "$status" = 3 ]
+	check m/c.prom bytes_total=0 reused=0 exit_status=3
+	[ "$(ls -A m)" = c.prom ]
+	ckpt broadcast -q --metrics nodir/c.prom ddp_model.pt out.pt
+	want 2 "ckpt: broadcast: --metrics nodir/c.prom: cannot write it: No such file or directory"
+	ckpt broadcast -q --metrics m ddp_model.pt out.pt
+	[[ $status = 2 && $stderr = *"Is a directory" ]]
+	ckpt broadcast -q --best-effort --metrics m/c.prom missing.pt out.pt; [ "$status" = 0 ]
+	check m/c.prom exit_status=3
+}
