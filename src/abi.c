@@ -27,7 +27,7 @@
 #define FIXED(type, bytes) HAS_SIZE(type, bytes)
 
 SIZED(ckpt_collectives, ctx, 48)
-SIZED(ckpt_broadcast_options, failure, 200)
+SIZED(ckpt_broadcast_options, bandwidth, 208)
 SIZED(ckpt_broadcast_report, network, 1560)
 SIZED(ckpt_evicted, process, 40)
 SIZED(ckpt_evict_options, reserved, 56)

@@ -152,6 +152,11 @@ struct ckpt_broadcast_options {
 	 * it takes part.
 	 */
 	const char *failure;
+	/*
+	 * Bytes a second that the ranks which read may read and send, all of them together; at least 64 KiB for each. 0: no limit.
+	 * The same on all ranks. It is kept within 100 ms, for which chunks may become smaller than CHUNK.
+	 */
+	uint64_t bandwidth;
 };
 #define CKPT_BROADCAST_OPTIONS_INIT \
 	{ \

@@ -78,7 +78,7 @@ static int fail_other_wishes(const struct ckpt_meet_hello *a, const struct ckpt_
 {
 	static const char *const names[CKPT_WISHES] = {
 		[CKPT_WISH_SIZE] = "the number of ranks",
-		[CKPT_WISH_CHUNK] = "--chunk",
+		[CKPT_WISH_CHUNK] = "--chunk or --bandwidth",
 		[CKPT_WISH_DEPTH] = "--depth",
 		[CKPT_WISH_READERS] = "--readers",
 		[CKPT_WISH_EXPECT] = "--expect",

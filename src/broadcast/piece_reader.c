@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/piece_reader.h"
 
+#include "base/clock.h"
+#include "broadcast/bucket.h"
 #include "io/source.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { STEP = 1 << 20 }; /* read and looked at at a time: it stays in the cache */
 
@@ -16,9 +20,10 @@ struct ckpt_piece_reader {
 	pthread_mutex_t lock;	  /* for what follows */
 	struct ckpt_source *last; /* owned reference; NULL: none yet */
 	uint32_t last_file;
+	struct ckpt_bucket bucket;
 };
 
-int ckpt_piece_reader_new(const struct ckpt_manifest *manifest, const char *const *paths,
+int ckpt_piece_reader_new(const struct ckpt_manifest *manifest, const char *const *paths, uint64_t rate,
 			  struct ckpt_piece_reader **out, struct ckpt_error *err)
 {
 	struct ckpt_piece_reader *r = calloc(1, sizeof(*r));
@@ -28,6 +33,7 @@ int ckpt_piece_reader_new(const struct ckpt_manifest *manifest, const char *cons
 		return ckpt_fail_nomem(err);
 	r->manifest = manifest;
 	r->paths = paths;
+	r->bucket.rate = rate;
 	pthread_mutex_init(&r->lock, NULL);
 	return 0;
 }
@@ -93,12 +99,33 @@ static int open_file(struct ckpt_piece_reader *r, uint32_t file, struct ckpt_sou
 	return rc;
 }
 
+/*
+ * Threads get their turns in the order in which they ask. A turn is as long as a piece takes, up to 50 ms, and there are no more of
+ * them ahead than threads: so nobody has to be woken up when all of it ends.
+ */
+static void wait_for_turn(struct ckpt_piece_reader *r, uint64_t nbytes)
+{
+	struct timespec until;
+	uint64_t at;
+
+	if (!r->bucket.rate)
+		return;
+	pthread_mutex_lock(&r->lock);
+	at = ckpt_bucket_take(&r->bucket, ckpt_now_nsec(), nbytes);
+	pthread_mutex_unlock(&r->lock);
+	until = (struct timespec){ (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+}
+
 int ckpt_piece_reader_read(struct ckpt_piece_reader *r, const struct ckpt_manifest_piece *p,
 			   uint8_t *to, uint32_t *crc, struct ckpt_error *err)
 {
 	struct ckpt_source *src;
 	int rc = open_file(r, p->file, &src, err);
 
+	if (rc == 0)
+		wait_for_turn(r, p->len);
 	for (uint64_t done = 0; rc == 0 && done < p->len; done += STEP) {
 		size_t n = p->len - done < STEP ? (size_t)(p->len - done) : STEP;
 

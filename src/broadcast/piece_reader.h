@@ -10,8 +10,11 @@
  */
 struct ckpt_piece_reader;
 
-/* Both borrowed. PATHS, by file, may be NULL on ranks that read nothing. */
-int ckpt_piece_reader_new(const struct ckpt_manifest *manifest, const char *const *paths,
+/*
+ * Both borrowed. PATHS, by file, may be NULL on ranks that read nothing. No more than RATE bytes are read in a second; 0: there is
+ * no limit.
+ */
+int ckpt_piece_reader_new(const struct ckpt_manifest *manifest, const char *const *paths, uint64_t rate,
 			  struct ckpt_piece_reader **out, struct ckpt_error *err);
 void ckpt_piece_reader_free(struct ckpt_piece_reader *reader);
 

@@ -26,6 +26,7 @@ struct ckpt_ring_options {
 	size_t chunk;		      /* bytes */
 	unsigned depth, threads;
 	uint32_t readers; /* ranks below it read, in turn */
+	uint64_t rate;	  /* bytes a second that this rank reads at most; 0: there is no limit */
 	bool crc;	  /* compute checksums of all bytes */
 	uint64_t stall_nsec;
 	const volatile int *cancel; /* NULL, or not 0 ends it here at once, if the transport tells the others */

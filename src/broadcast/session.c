@@ -10,11 +10,15 @@
 
 #include "base/flags.h"
 #include "base/sized.h"
+#include "broadcast/bucket.h"
 #include "broadcast/transport_user.h"
 
+#include <inttypes.h>
 #include <libdeflate.h>
 #include <sched.h>
 #include <string.h>
+
+enum { PAGE = 4096, LEAST_RATE = 64 << 10 };
 
 enum {
 	CHUNK = 1 << 20,      /* some of them stay in a cache between processes of a node */
@@ -91,7 +95,16 @@ void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu)
 		s->o.threads = choose_threads(on_gpu);
 	if (s->standard_chunk)
 		s->o.chunk = !on_gpu ? CHUNK : s->world.size > 1 ? GPU_CHUNK : LONE_GPU_CHUNK;
+	/* as the bucket wants it; what is in memory could go at once where the network stood still */
+	if (s->o.bandwidth) {
+		uint64_t most = s->o.bandwidth / or_else(s->o.readers, 1) / (1000000000 / CKPT_BUCKET_NSEC) / PAGE * PAGE;
+
+		most = most < PAGE ? PAGE : most;
+		s->o.chunk = s->o.chunk > most ? most : s->o.chunk;
+	}
 	depth = (on_gpu ? GPU_MEMORY : MEMORY) / s->o.chunk;
+	if (s->o.bandwidth && depth > s->o.bandwidth / 10 / s->o.chunk)
+		depth = s->o.bandwidth / 10 / s->o.chunk;
 	if (depth < LEAST_DEPTH)
 		depth = LEAST_DEPTH;
 	if (s->standard_depth)
@@ -121,6 +134,10 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 	if (o->chunk < 4096 || o->chunk > MOST_CHUNK || o->chunk % 4096)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "chunks are whole pages (4 KiB) of up to 1 GiB");
+	if (o->bandwidth && o->bandwidth / o->readers < LEAST_RATE)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "a bandwidth of %" PRIu64 " bytes a second, wanted 64 KiB or more for each rank that reads",
+				 o->bandwidth);
 	if (o->flags & CKPT_BROADCAST_REREAD &&
 	    o->flags & (CKPT_BROADCAST_NO_SYNC | CKPT_BROADCAST_NO_VERIFY))
 		return ckpt_fail(&s->err, CKPT_E_ARG,
@@ -175,6 +192,7 @@ uint64_t ckpt_session_wishes(const struct ckpt_session *s)
 		s->world.size,
 		s->o.has_expected,
 		s->o.expected_crc32,
+		s->o.bandwidth,
 	};
 
 	return (uint64_t)libdeflate_crc32(0, numbers, sizeof(numbers)) << 32 |
@@ -190,8 +208,13 @@ void ckpt_session_each_wish(const struct ckpt_session *s, uint32_t out[CKPT_WISH
 		[CKPT_WISH_EXPECT] = (uint64_t)s->o.has_expected << 32 | s->o.expected_crc32,
 	};
 
+	/* what chunks are for each rank follows from both */
+	const uint64_t chunk[] = { s->o.chunk, s->o.bandwidth };
+
 	for (size_t i = 0; i < CKPT_WISHES; i++)
 		out[i] = libdeflate_crc32(0, &numbers[i], sizeof(numbers[i]));
+	if (s->o.bandwidth)
+		out[CKPT_WISH_CHUNK] = libdeflate_crc32(0, chunk, sizeof(chunk));
 	out[CKPT_WISH_DST] = libdeflate_crc32(0, s->wish, strlen(s->wish));
 }
 

@@ -72,6 +72,7 @@ static int open_ring(struct ckpt_session *s)
 		.depth = s->o.depth,
 		.threads = s->o.threads,
 		.readers = s->o.readers,
+		.rate = s->o.bandwidth / s->o.readers,
 		.crc = !(s->o.flags & CKPT_BROADCAST_NO_VERIFY),
 		.cancel = s->o.cancel,
 		.stall_nsec = s->agreement.patience_nsec,

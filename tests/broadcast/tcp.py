@@ -353,7 +353,7 @@ def check_meeting(work, source):
     job = Job(work, 2)
     job.start(0, *last)
     job.start(1, "--chunk", "2M", *last)
-    expect("other options", job.end(), 6, r"rank 1 \(%s\) was started with other options than rank 0 \(%s\) \(--chunk, --depth\)" % (HOST, HOST))
+    expect("other options", job.end(), 6, r"rank 1 \(%s\) was started with other options than rank 0 \(%s\) \(--chunk or --bandwidth, --depth\)" % (HOST, HOST))
     for way in ("tcp", "file"):                     # with two of one name, in two folders
         for other in (source + "x", os.path.join(work, "elsewhere", os.path.basename(source)), os.path.relpath(source)):
             job = Job(work, 2, way)

@@ -401,3 +401,45 @@ assert d["phase"] == "failed" and d["code"] == 3 and d["error"] == "missing.pt: 
 	ckpt broadcast -q --best-effort --metrics m/c.prom missing.pt out.pt; [ "$status" = 0 ]
 	check m/c.prom exit_status=3
 }
+
+@test "a bandwidth is kept, and is steady" {
+	head -c 6291456 /dev/zero >big
+	for more in "" "--chunk 1M" "--depth 16 --io-threads 8"; do
+		ckpt broadcast --json --bandwidth 2M $more --progress=json big out; [ "$status" = 0 ]
+		python3 - "$output" "$stderr" <<-'END'
+			import json, sys
+			seconds = json.loads(sys.argv[1])["seconds"]
+			assert 2.8 < seconds < 6, seconds # 3 s, and what a loaded machine takes
+			lines = [json.loads(line) for line in sys.argv[2].splitlines() if line.startswith("{")]
+			carry = [d for d in lines if d["phase"] == "carry"]
+			assert len(carry) >= 2, lines # not all at the end, nor at the beginning
+			for a, b in zip(carry, carry[1:]):
+			    assert b["done"] - a["done"] <= (b["seconds"] - a["seconds"] + 0.3) * 2 * 1048576, (a, b)
+		END
+		cmp big out; rm -f out .out.ckpt-staged
+	done
+	ckpt broadcast -q --bandwidth 9000G big out; want 0
+	for wrong in 0 fast -1; do
+		ckpt broadcast --bandwidth $wrong big out
+		[[ $status = 64 && $stderr = "ckpt: broadcast: --bandwidth $wrong: wanted bytes a second"* ]]
+	done
+	ckpt broadcast --bandwidth 100K --readers 2 big out
+	[[ $status != 0 && $stderr = *"a bandwidth of 102400 bytes a second, wanted 64 KiB or more for each rank that reads"* ]]
+}
+
+@test "a bandwidth is that of all readers together, and the same for all ranks" {
+	head -c 6291456 /dev/urandom >big
+	rank() { env WORLD_SIZE=2 RANK="$1" LOCAL_RANK=0 "$CKPT" broadcast --transport tcp --rdzv "file:$PWD/meet" --job-key "$2" --world-size 2 --rank "$1" \
+		--init-timeout 30 --json --readers 2 "${@:3}" big '%r.out'; }
+	mkdir meet
+	rank 1 a --bandwidth 2M 2>one &
+	run --separate-stderr rank 0 a --bandwidth 2M
+	wait $!
+	[ "$status" = 0 ]
+	python3 -c 'import json, sys; s = json.loads(sys.argv[1])["seconds"]; assert 2.8 < s < 8, s' "$output"
+	cmp big 0.out; cmp big 1.out
+	rank 1 b --bandwidth 2M 2>one &
+	run --separate-stderr rank 0 b --bandwidth 3M
+	wait $! || true
+	[[ $status = 6 && $stderr = *"was started with other options than rank "*"(--chunk or --bandwidth"* ]]
+}
