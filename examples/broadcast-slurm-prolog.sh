@@ -38,8 +38,8 @@
 # Nothing is left half-written: a copy has its name only when all nodes have all of it.
 #
 # AFTERWARDS a copy stays for the next job, which finds it in a moment: nothing is read where all nodes have it. Before a job
-# and at its end, copies that nobody has used for 'keep' go, and as many more, oldest first, as it takes until 'free' is free.
-# What a process has open stays.
+# and at its end, copies that nobody has used for 'keep' go, and as many more, oldest first, as it takes until 'free' is free,
+# but none of the last hour: a job that has just got one has not opened it yet. What a process has open stays.
 
 # ---- settings ----
 
@@ -64,7 +64,7 @@ fi
 evict() {
 	[ -d "$folder" ] || return 0
 	message=$(ckpt broadcast --evict -q --older-than "$keep" "$folder" 2>&1 >/dev/null &&
-		ckpt broadcast --evict -q --keep-free "$free" "$folder" 2>&1 >/dev/null)
+		ckpt broadcast --evict -q --older-than 1h --keep-free "$free" "$folder" 2>&1 >/dev/null)
 	[ -z "$message" ] || logger -t ckpt-stage "job $SLURM_JOB_ID: $message"
 }
 

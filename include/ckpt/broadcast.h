@@ -236,7 +236,7 @@ enum ckpt_evict_what {
 
 struct ckpt_evicted {
 	size_t size;
-	const char *path;     /* valid during the call: below the folder as it was given */
+	const char *path;     /* valid during the call: below the folder as it was given; of several files their note */
 	uint64_t nbytes;      /* that it takes on the disk, or took; 0 of CHANGED */
 	int64_t used_sec;     /* when it was last used, by time(); 0: not known */
 	enum ckpt_evict_what what;
@@ -282,8 +282,8 @@ struct ckpt_evict_report {
  * copy disappears by one rename. Safe beside a broadcast: what that writes is locked or new, and what it has just found there
  * has a new time. More than one may run at once.
  *
- * Returns 0, also if something stays; CKPT_E_IO if one of FOLDERS cannot be read, CKPT_E_ARG, CKPT_E_NOMEM, CKPT_E_CANCELLED;
- * the report then has what was done so far.
+ * Returns 0, also if something stays; CKPT_E_IO if one of FOLDERS cannot be read, CKPT_E_UNSUPPORTED if there is no
+ * /proc, CKPT_E_ARG, CKPT_E_NOMEM, CKPT_E_CANCELLED; the report then has what was done so far.
  */
 CKPT_API int ckpt_evict_staged(const char *const *folders, size_t count, const struct ckpt_evict_options *options,
 			       struct ckpt_evict_report *report, struct ckpt_error *err);

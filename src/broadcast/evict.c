@@ -40,7 +40,7 @@ static const char END[] = ".ckpt-staged", IN_FOLDER[] = ".ckpt-staged", OF_SET[]
 
 struct copy {
 	size_t folder; /* its number */
-	char *name;    /* owned: in the folder, of a file or directory; "": several files */
+	char *name;    /* owned: in the folder, of a file or directory; "": several files, which go by their note */
 	char *note;    /* owned: in the folder, or of a directory in that */
 	bool is_directory;
 	uint64_t nbytes;
@@ -218,7 +218,7 @@ static void tell(struct eviction *e, size_t folder, const char *name, struct ckp
 
 static void tell_copy(struct eviction *e, const struct copy *c, enum ckpt_evict_what what, int process)
 {
-	tell(e, c->folder, c->name, (struct ckpt_evicted){ .nbytes = what == CKPT_EVICT_CHANGED ? 0 : c->nbytes,
+	tell(e, c->folder, *c->name ? c->name : c->note, (struct ckpt_evicted){ .nbytes = what == CKPT_EVICT_CHANGED ? 0 : c->nbytes,
 			.used_sec = what == CKPT_EVICT_CHANGED ? 0 : c->used.tv_sec, .what = what, .process = process });
 }
 
@@ -278,13 +278,19 @@ static int look_at_entry(struct eviction *e, int fd, const char *name)
 	return fstatat(fd, inner, &st, AT_SYMLINK_NOFOLLOW) == 0 ? add_copy(e, name, IN_FOLDER, true) : 0;
 }
 
+/* A dry run has not freed them. */
+static void simulate(struct eviction *e, size_t folder, uint64_t nbytes)
+{
+	if (e->o.flags & CKPT_EVICT_DRY_RUN && __builtin_add_overflow(e->simulated[folder], nbytes, &e->simulated[folder]))
+		e->simulated[folder] = UINT64_MAX;
+}
+
 static void tell_left_over(void *ctx, const char *name, uint64_t nbytes)
 {
 	struct eviction *e = ctx;
 
 	tell(e, e->folder, name, (struct ckpt_evicted){ .nbytes = nbytes, .what = CKPT_EVICT_LEFT_OVER });
-	if (e->o.flags & CKPT_EVICT_DRY_RUN)
-		e->simulated[e->folder] += nbytes;
+	simulate(e, e->folder, nbytes);
 }
 
 static int look_at_folder(struct eviction *e, size_t number)
@@ -337,9 +343,16 @@ static int find_user(const struct view *v)
  */
 static char *move_away(int folder, const char *name, ino_t ino)
 {
-	char *temp = ckpt_temp_name(".", name);
+	char *temp = NULL;
 	struct stat st;
 
+	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return NULL;
+	if (st.st_ino != ino) {
+		errno = ESTALE;
+		return NULL;
+	}
+	temp = ckpt_temp_name(".", name);
 	if (temp && renameat2(folder, name, folder, temp, RENAME_NOREPLACE) < 0 &&
 	    (errno != EINVAL || renameat(folder, name, folder, temp) < 0)) {
 		int failure = errno;
@@ -431,18 +444,20 @@ static int remove_directory(int folder, const struct copy *c, const struct view 
 	temp = move_away(folder, c->name, st.st_ino);
 	if (!temp)
 		return -1;
-	owner = openat(v->base, CKPT_TEMP_OWNER, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-	if (owner >= 0)
+	/* locked before it has the name, or a broadcast that looks for what is left over could take it */
+	owner = openat(v->base, CKPT_TEMP_OWNER ".new", O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+	if (owner >= 0) {
 		ckpt_temp_lock(owner);
+		renameat(v->base, CKPT_TEMP_OWNER ".new", v->base, CKPT_TEMP_OWNER);
+	}
 	rc = remove_files(v);
-	if (rc == 0 && remove_note(v, c->note) < 0)
-		rc = -1;
+	if (rc == 0)
+		remove_note(v, c->note);
 	if (owner >= 0) {
 		unlinkat(v->base, CKPT_TEMP_OWNER, 0);
 		close(owner);
 	}
-	if (unlinkat(folder, temp, AT_REMOVEDIR) < 0)
-		rc = -1;
+	rc = unlinkat(folder, temp, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1; /* not if anything in it stays */
 	free(temp);
 	errno = EBUSY; /* for -1: a part of it stays, under that name */
 	return rc;
@@ -497,7 +512,7 @@ static int evict_copy(struct eviction *e, struct copy *c)
 	if (process || is_newer(c->used, used) || (flock(v.note, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)) {
 		tell_copy(e, c, CKPT_EVICT_IN_USE, process);
 	} else if (e->o.flags & CKPT_EVICT_DRY_RUN) {
-		e->simulated[c->folder] += c->nbytes;
+		simulate(e, c->folder, c->nbytes);
 		tell_copy(e, c, CKPT_EVICT_REMOVED, 0);
 	} else if (remove_copy(e, c, &v) == 0) {
 		tell_copy(e, c, CKPT_EVICT_REMOVED, 0);
@@ -547,6 +562,8 @@ int ckpt_evict_staged(const char *const *folders, size_t count, const struct ckp
 		rc = ckpt_flags_check(e.o.flags, CKPT_EVICT_DRY_RUN, err);
 	if (rc == 0)
 		rc = ckpt_unused_check(&e.o.reserved, sizeof(e.o.reserved), err);
+	if (rc == 0 && access("/proc/self/fd", X_OK) < 0)
+		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "there is no /proc here, which says what is open");
 	if (rc < 0)
 		return rc;
 	clock_gettime(CLOCK_REALTIME, &e.now);

@@ -86,6 +86,7 @@ sys.stdin.read()'
 	ckpt broadcast --evict d
 	[ "$status" = 0 ]
 	[[ $stderr = *"d/two stays: "* && $stderr = *"d/three stays: "* ]]
+	[[ $output = *"removed d/.ckpt-staged-files, "* && $output = *"removed 2 copies, "* ]]
 	[ "$(ls -A d | tr '\n' ' ')" = "three two " ]
 	diff -r -x .ckpt-staged -x mine tree d/two
 	stage ddp_model.pt ddp_trainer.pt d
