@@ -35,11 +35,10 @@ static void run_steps(struct ckpt_session *s)
 	bool on_gpu = s->agreement.transport->ops->is_on_gpu;
 	uint64_t part;
 
-	ckpt_session_choose_chunks(s, on_gpu);
+	ckpt_session_choose_chunks(s, on_gpu, UINT64_MAX);
 	if (ckpt_step_offer(s))
 		return;
-	if (!on_gpu)
-		ckpt_session_fit_chunks(s);
+	ckpt_session_choose_chunks(s, on_gpu, s->manifest.total);
 	/* a small source also has several chunks */
 	part = s->manifest.total / (on_gpu ? FEW_CHUNKS_OF_GPU : FEW_CHUNKS);
 	if (s->o.chunk > part + LEAST_CHUNK)

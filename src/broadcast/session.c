@@ -78,23 +78,14 @@ uint64_t ckpt_session_best_chunk(uint64_t total, uint32_t ranks)
 	return chunk;
 }
 
-void ckpt_session_fit_chunks(struct ckpt_session *s)
-{
-	if (!s->standard_chunk)
-		return;
-	s->o.chunk = ckpt_session_best_chunk(s->manifest.total, s->world.size);
-	if (s->standard_depth)
-		s->o.depth = CKPT_MOST_FLYING < MEMORY / s->o.chunk ? CKPT_MOST_FLYING : (uint32_t)(MEMORY / s->o.chunk);
-}
-
-void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu)
+void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu, uint64_t total)
 {
 	uint64_t depth;
 
 	if (s->standard_threads)
 		s->o.threads = choose_threads(on_gpu);
 	if (s->standard_chunk)
-		s->o.chunk = !on_gpu ? CHUNK : s->world.size > 1 ? GPU_CHUNK : LONE_GPU_CHUNK;
+		s->o.chunk = !on_gpu ? ckpt_session_best_chunk(total, s->world.size) : s->world.size > 1 ? GPU_CHUNK : LONE_GPU_CHUNK;
 	/* as the bucket wants it; what is in memory could go at once where the network stood still */
 	if (s->o.bandwidth) {
 		uint64_t most = s->o.bandwidth / or_else(s->o.readers, 1) / (1000000000 / CKPT_BUCKET_NSEC) / PAGE * PAGE;
@@ -127,7 +118,7 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 	s->standard_chunk = !o->chunk;
 	s->standard_depth = !o->depth;
 	s->standard_threads = !o->threads;
-	ckpt_session_choose_chunks(s, false);
+	ckpt_session_choose_chunks(s, false, UINT64_MAX);
 	o->readers = (uint32_t)or_else(o->readers, 1);
 	if (o->timeout_s <= 0)
 		o->timeout_s = PATIENCE_S;

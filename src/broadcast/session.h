@@ -64,11 +64,8 @@ uint64_t ckpt_session_wishes(const struct ckpt_session *s);
 /* One of each; see enum ckpt_meet_wish. */
 void ckpt_session_each_wish(const struct ckpt_session *s, uint32_t out[CKPT_WISHES]);
 
-/* Choose the size and number of chunks that the options leave open. */
-void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu);
-
-/* The same, from host to host, once it is known how many bytes there are. */
-void ckpt_session_fit_chunks(struct ckpt_session *s);
+/* Choose the size and number of chunks that the options leave open. TOTAL: bytes; UINT64_MAX: not known yet. */
+void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu, uint64_t total);
 
 /* 64 KiB to 1 MiB, by a model of the ring that docs/broadcast.md states. */
 uint64_t ckpt_session_best_chunk(uint64_t total, uint32_t ranks);
