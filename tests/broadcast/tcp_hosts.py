@@ -235,14 +235,14 @@ def main():
         source = os.path.join(work, "source.pt")
         with open(source, "wb") as out:
             out.write(os.urandom((9 << 20) + 12345))
-        for count in (2, 4):
+        for count in (2, 4, 8):
             with_hosts(work, source, check_bytes, count)
         with_hosts(work, source, check_link_local, 3)
         for number in (2, 1, 0):
             with_hosts(work, source, check_cut, 3, number)
         for check in (check_short_cut, check_filtered, check_first_address, check_pods, check_stranger, check_reboot):
             with_hosts(work, source, check)
-        for count in (2, 4):
+        for count in (2, 4, 8):
             with_hosts(work, source, check_speed, count)
     print("%d failures" % len(tcp.FAILURES))
     return 1 if tcp.FAILURES else 0
