@@ -87,6 +87,7 @@ struct ckpt_meeting {
 	uint32_t seat_count;
 	uint64_t answered_by; /* nonce of rank 0; 0: there is no answer yet */
 	uint32_t waiting;     /* how many of them had not read it when last counted */
+	uint32_t first_waiting; /* the lowest rank of these */
 	bool has_refused;     /* on rank 0: it has told all that they end */
 
 	pthread_t thread; /* touches the hello now and then */

@@ -24,3 +24,12 @@ uint32_t ckpt_missing_list(const bool *there, uint32_t size, char *text, size_t 
 	snprintf(text + len, room - len, " of %" PRIu32, size);
 	return missing;
 }
+
+int ckpt_missing_fail_answer(uint32_t size, uint32_t count, uint32_t first, const char *host,
+			     uint32_t pid, struct ckpt_error *err)
+{
+	return ckpt_fail(err, CKPT_E_PEER,
+			 "all %" PRIu32 " ranks came, but %" PRIu32 " did not take rank 0's answer: rank %" PRIu32
+			 " (%s, pid %" PRIu32 ")%s",
+			 size, count, first, host, pid, count > 1 ? " is the first of them" : "");
+}

@@ -9,6 +9,7 @@
  */
 #include "base/cancel.h"
 #include "job/meeting.h"
+#include "job/missing_list.h"
 
 #include "base/clock.h"
 
@@ -265,8 +266,12 @@ static int count_waiting(void *ctx, const struct ckpt_sighting *s)
 	struct ckpt_meeting *m = ctx;
 
 	for (uint32_t i = 0;
-	     s->kind == CKPT_SIGHT_SEEN && s->first == m->answered_by && i < m->seat_count; i++)
-		m->waiting += m->seats[i].rank == s->rank && m->seats[i].nonce == s->nonce;
+	     s->kind == CKPT_SIGHT_SEEN && s->first == m->answered_by && i < m->seat_count; i++) {
+		if (m->seats[i].rank != s->rank || m->seats[i].nonce != s->nonce)
+			continue;
+		if (m->waiting++ == 0 || s->rank < m->first_waiting)
+			m->first_waiting = s->rank;
+	}
 	return 0;
 }
 
@@ -284,6 +289,7 @@ static int send_answer(struct ckpt_meeting *m, const void *bytes, size_t len, ui
 		       struct ckpt_error *err)
 {
 	int rc = ckpt_answer_write(m, false, m->seats, m->seat_count, bytes, len, err);
+	const struct ckpt_roll_entry *first;
 	char text[300];
 
 	if (rc < 0)
@@ -291,11 +297,13 @@ static int send_answer(struct ckpt_meeting *m, const void *bytes, size_t len, ui
 	rc = wait_until(m, was_answer_read, NULL, deadline, err);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
+	first = &m->roll[m->first_waiting];
 	ckpt_heartbeat_describe_silent(m, text, sizeof(text));
-	return ckpt_fail(err, CKPT_E_PEER,
-			 "all %" PRIu32 " ranks came, but %" PRIu32
-			 " did not take rank 0's answer%s%s",
-			 m->me.size, m->waiting, text[0] ? ": " : "", text);
+	rc = ckpt_missing_fail_answer(m->me.size, m->waiting, m->first_waiting, first->host,
+				      first->pid, err);
+	if (text[0])
+		ckpt_error_append(err, "; %s", text);
+	return rc;
 }
 
 static int share(struct ckpt_rendezvous *r, void *bytes, size_t len, uint64_t deadline,

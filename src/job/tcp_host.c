@@ -512,11 +512,8 @@ static int fail_not_taken(const struct ckpt_tcp_meeting *m, struct ckpt_error *e
 			count++;
 			first = i;
 		}
-	return ckpt_fail(err, CKPT_E_PEER,
-			 "all %" PRIu32 " ranks came, but %" PRIu32 " did not take rank 0's answer: rank %" PRIu32
-			 " (%s, pid %" PRIu32 ")%s",
-			 m->me.size, count, first, m->seats[first].host, m->seats[first].pid,
-			 count > 1 ? " is the first of them" : "");
+	return ckpt_missing_fail_answer(m->me.size, count, first, m->seats[first].host,
+					m->seats[first].pid, err);
 }
 
 int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t len,

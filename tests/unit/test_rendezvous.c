@@ -615,6 +615,37 @@ static void silent_ranks_are_named(void **state)
 	free(path);
 }
 
+/* It has seen rank 0, and dies before it reads the answer. */
+static void who_does_not_take_the_answer_is_named(void **state)
+{
+	struct ckpt_rendezvous *meetings[3];
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint8_t hello[HELLO];
+	char wanted[120];
+
+	(void)state;
+	make_ranks(3, 20);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(ckpt_rendezvous_open_file(folder, &ranks[i].world, &meetings[i], NULL), 0);
+	for (uint32_t i = 1; i < 3; i++) {
+		hello_of(i, hello);
+		assert_int_equal(meetings[i]->ops->gather(meetings[i], hello, HELLO, NULL, 0, NULL), 0);
+		assert_int_equal(ckpt_meeting_acknowledge((struct ckpt_meeting *)meetings[i],
+							  ((struct ckpt_meeting *)meetings[0])->me.nonce, NULL),
+				 0);
+	}
+	assert_int_equal(meetings[0]->ops->gather(meetings[0], hello, HELLO, ranks[0].all,
+						  ckpt_now_nsec() + 5000000000, NULL),
+			 0);
+	assert_int_equal(meetings[0]->ops->share(meetings[0], hello, ANSWER, ckpt_now_nsec() + 1000000, &err),
+			 CKPT_E_PEER);
+	snprintf(wanted, sizeof(wanted), ", pid %d) is the first of them", (int)getpid());
+	assert_non_null(strstr(unit_text(&err), "all 3 ranks came, but 2 did not take rank 0's answer: rank 1 ("));
+	assert_non_null(strstr(unit_text(&err), wanted));
+	for (uint32_t i = 0; i < 3; i++)
+		meetings[i]->ops->close(meetings[i]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 UNIT_SUITE(test_rendezvous)
@@ -637,6 +668,7 @@ UNIT_SUITE(test_rendezvous)
 		TEST(keys_become_file_names),
 		TEST(calls_that_fail_are_told),
 		TEST(silent_ranks_are_named),
+		TEST(who_does_not_take_the_answer_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
