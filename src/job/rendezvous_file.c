@@ -3,7 +3,7 @@
  * The rendezvous in a folder: gather hellos on rank 0, share its answer, clean up. meeting.h says
  * how, and why that is right.
  *
- * What must stay true: every wait ends at the deadline or when it is cancelled, and then says who
+ * What must stay true: every wait ends at the deadline, VERDICT later at most, or when it is cancelled, and then says who
  * is missing. If rank 0 fails, it still writes an answer that refuses, so that the others hear why
  * instead of waiting. Every process removes its own files, also after a failure.
  */
@@ -34,6 +34,9 @@ enum {
 };
 
 #define COUNT_AHEAD UINT64_C(15000000000) /* ns */
+
+/* ns that a rank which has seen rank 0 leaves it to say who is missing */
+#define VERDICT UINT64_C(500000000)
 
 /* Repeat STEP until it returns 1 or an error. 0: the time is over. */
 static int wait_until(struct ckpt_meeting *m,
@@ -249,6 +252,8 @@ static int receive_answer(struct ckpt_meeting *m, void *bytes, size_t len, uint6
 		rc = ckpt_meeting_record_who_came(m, err);
 		if (rc == 0)
 			rc = wait_until(m, find_answer, &w, deadline, err);
+		if (rc == 0 && m->first_count) /* rank 0, which knows better, gives up about now */
+			rc = wait_until(m, find_answer, &w, deadline + VERDICT, err);
 	}
 	if (rc == 0)
 		return ckpt_meeting_fail_missing(m, err);

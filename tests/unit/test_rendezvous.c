@@ -646,6 +646,26 @@ static void who_does_not_take_the_answer_is_named(void **state)
 		meetings[i]->ops->close(meetings[i]);
 }
 
+/* It dies before it sees rank 0, and the others, whose time is over before rank 0's, know nothing of that. */
+static void who_has_not_seen_rank_0_is_named_on_all(void **state)
+{
+	struct ckpt_rendezvous *dead;
+	uint8_t hello[HELLO];
+
+	(void)state;
+	make_ranks(3, 1.5);
+	ranks[1].seconds = 1.3;
+	assert_int_equal(ckpt_rendezvous_open_file(folder, &ranks[2].world, &dead, NULL), 0);
+	hello_of(2, hello);
+	assert_int_equal(dead->ops->gather(dead, hello, HELLO, NULL, 0, NULL), 0);
+	run(2);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(ranks[i].rc, CKPT_E_PEER);
+		assert_non_null(strstr(unit_text(&ranks[i].err), "waiting for rank 2 of 3 in '"));
+	}
+	dead->ops->close(dead);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 UNIT_SUITE(test_rendezvous)
@@ -669,6 +689,7 @@ UNIT_SUITE(test_rendezvous)
 		TEST(calls_that_fail_are_told),
 		TEST(silent_ranks_are_named),
 		TEST(who_does_not_take_the_answer_is_named),
+		TEST(who_has_not_seen_rank_0_is_named_on_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
