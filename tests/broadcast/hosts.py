@@ -174,8 +174,13 @@ def with_hosts(work, check):
         hosts.remove()
 
 
+def can_be_made():
+    """Nothing says no before it is tried: it takes root and iproute2."""
+    return os.geteuid() == 0 and bool(shutil.which("ip")) and bool(shutil.which("unshare"))
+
+
 def main():
-    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("unshare"):
+    if not can_be_made():
         print("skipped: hosts are made of network namespaces, which takes root and iproute2")
         return 77
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckpt broadcast over plain TCP, by processes that nobody's launcher has started: tcp.py [KILLS]
-
-KILLS: how often a rank is killed or stopped at a random time (6, in a long run 40).
-"""
+"""ckpt broadcast over plain TCP, by processes that nobody's launcher has started: tcp.py [ucx]"""
 
 import os
 import random
@@ -596,35 +593,6 @@ def check_rows(work, source):
     expect_empty("rows", out)
 
 
-def check_kills(work, source):
-    """A rank is killed or stopped at a random time, also while they meet: the others end, and have all or nothing."""
-    count = int(sys.argv[-1]) if sys.argv[-1].isdigit() else 40 if LONG else 6
-    late = 0
-    for seed in range(count):
-        pick = random.Random(seed)
-        out, size = empty_folder(work, "kill"), pick.randint(2, 5)
-        job = Job(work, size, pick.choice(("tcp", "file")))
-        how = signal.SIGSTOP if seed % 6 == 5 else signal.SIGKILL
-        flags = ["--timeout", "2", "--init-timeout", "4", "--chunk", pick.choice(("4K", "64K", "1M")), "--readers",
-                 str(pick.randint(1, size))]
-        job.start_all(*flags, source, out + "/%r.pt")
-        time.sleep(pick.uniform(0, 0.6) ** 2)       # a random time is what is tried
-        victim = pick.randrange(size)
-        process = job.processes.pop(victim)
-        process.send_signal(how)
-        ended = job.end(40)
-        process.kill()
-        process.communicate()
-        label = "kill %d (%s, rank %d of %d)" % (seed, how.name, victim, size)
-        codes = {code for code, _ in ended.values()}
-        note(codes <= {0, 6, 7} and len(codes) == 1, "%s: %s" % (label, ended))
-        there = [rank for rank in range(size) if os.path.exists("%s/%d.pt" % (out, rank))]
-        note(all(same(source, "%s/%d.pt" % (out, rank)) for rank in there), "%s: other bytes" % label)
-        late += codes == {0}
-        shutil.rmtree(out)
-    print("%d kills, %d came too late" % (count, late))
-
-
 def main():
     base = os.environ.get("CKPT_TEST_DIR") or None
     if base:
@@ -634,7 +602,7 @@ def main():
         with open(source, "wb") as out:
             out.write(random.Random(1).randbytes((9 << 20) + 12345))
         for check in (check_files, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_left_over, check_lost, check_removed, check_woken,
-                      check_signal, check_rows, check_kills):
+                      check_signal, check_rows):
             check(work, source)
     print("%d failures" % len(FAILURES))
     return 1 if FAILURES else 0
