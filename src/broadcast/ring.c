@@ -403,6 +403,9 @@ int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **ou
 	r->o = *options;
 	r->chunks = r->o.manifest->total / r->o.chunk + (r->o.manifest->total % r->o.chunk != 0);
 	r->asked = r->o.transport->ops->is_on_gpu ? ASKED_OF_GPU : ASKED;
+	/* no rank is further ahead of the next one than that has room for: over TCP chunks keep their order */
+	if (r->asked > options->depth)
+		r->asked = options->depth;
 	r->next_read = next_mine(r, 0);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->has_work, NULL);

@@ -4,8 +4,9 @@
  *
  * Nothing here blocks and no thread runs: bytes move while test() is called. Chunks of several roots
  * overtake each other, so each has a head (tcp_head.h) by which it is known. A head of a chunk that is
- * not begun here yet waits, and what is behind it: who sent it has begun it, so all that this rank
- * needs to get as far was sent before.
+ * not begun here yet waits, and what is behind it: no rank begins a chunk before all that are ASKED (ring.c)
+ * places before it are sent, and this rank has room for so many, so all that it needs to get as far was
+ * sent before.
  *
  * What must stay true: a chunk is done once it has come and, unless the next rank is its root, is
  * sent. What comes is written only to where a chunk that was begun has room for it, whatever the head

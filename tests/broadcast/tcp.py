@@ -158,6 +158,17 @@ def check_files(work, source):
          "files of a meeting are left")
 
 
+def check_depth(work, source):
+    """Ranks that read run ahead of the others, which have room for few chunks."""
+    for size, readers, depth in ((3, 3, 1), (3, 2, 1), (4, 3, 2), (4, 4, 1), (4, 2, 3)):
+        out = empty_folder(work, "depth")
+        flags = ("--readers", str(readers), "--depth", str(depth), "--chunk", "64K", "--timeout", "10")
+        label = "%d ranks, %d read, depth %d" % (size, readers, depth)
+        expect(label, Job(work, size).start_all(*flags, source, out + "/%r.pt").end(), 0)
+        note(all(same(source, "%s/%d.pt" % (out, rank)) for rank in range(size)), "%s: other bytes" % label)
+        shutil.rmtree(out)
+
+
 def check_ways(work, source):
     """By a name, by IPv6, by the variables of torchrun, with a file for the token; alone, without any."""
     out = empty_folder(work, "ways")
@@ -601,7 +612,7 @@ def main():
         source = os.path.join(work, "source.pt")
         with open(source, "wb") as out:
             out.write(random.Random(1).randbytes((9 << 20) + 12345))
-        for check in (check_files, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_left_over, check_lost, check_removed, check_woken,
+        for check in (check_files, check_depth, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_left_over, check_lost, check_removed, check_woken,
                       check_signal, check_rows):
             check(work, source)
     print("%d failures" % len(FAILURES))
