@@ -146,7 +146,9 @@ int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 		return (int)(worst >> 32);
 	}
 	a->failed_rank = a->transport->is_told ? a->transport->told_rank : rank;
-	set_own_text(a, code ? text : ckpt_error_text(&err, said, sizeof(said)));
+	/* what has ended it was said then; a later step has nothing to add */
+	if (code || !a->text[0])
+		set_own_text(a, code ? text : ckpt_error_text(&err, said, sizeof(said)));
 	if (!code)
 		code = a->transport->told_signal ? CKPT_BROADCAST_CANCELLED + a->transport->told_signal
 						 : CKPT_BROADCAST_LOST;

@@ -174,14 +174,14 @@ static void a_wrong_byte_is_found(void **state)
 	assert_int_equal(count_found(2), 7);
 }
 
-/* It dies at its first call, its second ...: the others end, and none has half a file. */
-static void a_rank_that_dies_is_noticed(void **state)
+/* It dies at its first call, its second ...: the others end, name it, and none has half a file. */
+static void check_every_death(unsigned flags)
 {
 	struct ckpt_broadcast_options o = options_for_tests();
 	const char *const sources[] = { source };
 
-	(void)state;
 	o.timeout_s = 0.3;
+	o.flags |= flags;
 	for (unsigned at = 1;; at++) {
 		struct sim sim;
 		bool over = true;
@@ -210,6 +210,14 @@ static void a_rank_that_dies_is_noticed(void **state)
 		}
 		remove_outputs(3);
 	}
+}
+
+static void a_rank_that_dies_is_noticed(void **state)
+{
+	(void)state;
+	check_every_death(0);
+	check_every_death(CKPT_BROADCAST_ALL_OR_NONE);
+	check_every_death(CKPT_BROADCAST_KEEP_GOING);
 }
 
 static void say_who_is_silent(struct ckpt_rendezvous *r, char *text, size_t size)
