@@ -36,6 +36,7 @@ enum {
 	/* chunks that the transport has at a time: one comes, one goes on, one is to come next */
 	ASKED = 3,
 	ASKED_OF_GPU = 4, /* it has to bring them to the GPU and back as well */
+	SOONER = 8,
 };
 
 uint64_t ckpt_ring_gpu_sums_from = 2ull << 30;
@@ -520,6 +521,27 @@ static int poll_transport(struct ckpt_ring *r, struct ckpt_error *err)
 	return 1;
 }
 
+/*
+ * Who waits for its own disk knows whose it is, and says so before the others, which only see that nothing
+ * comes, give up.
+ */
+static int check_own_disk(struct ckpt_ring *r, struct ckpt_error *err)
+{
+	uint64_t most = r->o.stall_nsec - (r->o.transport->size > 1 ? r->o.stall_nsec / SOONER : 0);
+	bool reads;
+
+	if (ckpt_now_nsec() - r->last_nsec < most)
+		return 0;
+	pthread_mutex_lock(&r->lock);
+	reads = ckpt_slots_count(&r->slots, CKPT_SLOT_READING) > 0;
+	pthread_mutex_unlock(&r->lock);
+	return ckpt_fail(err, CKPT_E_PEER,
+			 "this rank has %s nothing for %" PRIu64 " s, behind chunk %" PRIu64 " of %" PRIu64
+			 ": the disk of the %s hangs, or is too slow",
+			 reads ? "read" : "written", most / 1000000000u, r->landed, r->chunks,
+			 reads ? "source" : "destination");
+}
+
 static int check_stall(const struct ckpt_ring *r, struct ckpt_error *err)
 {
 	if (ckpt_now_nsec() - r->last_nsec < r->o.stall_nsec)
@@ -627,7 +649,7 @@ static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint6
 			return 0;
 		rc = poll_transport(r, err);
 		if (rc == 0)
-			rc = check_stall(r, err);
+			rc = flying ? check_stall(r, err) : check_own_disk(r, err);
 		if (rc >= 0 && check_cancel(r, err) < 0)
 			rc = CKPT_E_CANCELLED;
 		if (rc == 0 && flying)
