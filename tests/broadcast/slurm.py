@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt broadcast in the Prolog of Slurm: a controller and four slurmd, each in network, UTS and mount namespaces of its own.
+
+examples/broadcast-slurm-prolog.sh stages a checkpoint on all nodes before the job's tasks start, the next job finds it there, and where
+a Prolog fails the nodes are drained. Needs root, network namespaces, Slurm and MUNGE; exits with 77 where there are none.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import hosts
+import tcp
+from hosts import wait_for
+from tcp import CKPT, note
+
+NODES = 4
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROLOG = os.path.join(HERE, "..", "..", "examples", "broadcast-slurm-prolog.sh")
+TOOLS = ("slurmctld", "slurmd", "munged", "srun", "sinfo", "scontrol", "nsenter")
+CONF = """ClusterName=t
+SlurmctldHost={controller}(10.213.7.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={top}/munge.socket
+StateSaveLocation={top}/state
+SlurmctldPidFile={top}/ctld.pid
+SlurmdPidFile={top}/slurmd.%n.pid
+SlurmdSpoolDir={top}/spool.%n
+SlurmctldLogFile={top}/ctld.log
+SlurmdLogFile={top}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+Prolog={top}/prolog.sh
+PrologFlags=Alloc
+{nodes}
+PartitionName=stage Nodes=ALL Default=YES State=UP
+PartitionName=broken Nodes=ALL State=UP
+"""
+# slurmd gives a Prolog no PATH that one may count on. Of the partition "broken" it fails as ckpt does.
+WRAPPER = """#!/bin/sh
+PATH={bin}:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+[ "$SLURM_JOB_PARTITION" = broken ] || exec sh {prolog}
+exec ckpt broadcast -q --mkdir --rdzv env --token-file /etc/ckpt/token --init-timeout 20 --timeout 20 {top}/gone.pt /dev/shm/ckpt/
+"""
+INSIDE = 'hostname "$0" && mount --bind "$1" /etc && mount -t tmpfs tmpfs /dev/shm && shift && exec "$@"'
+
+
+def write(path, text, mode=0o644):
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text)
+    os.chmod(path, mode)
+
+
+class Cluster:
+    """Host 0 has the controller, the others are nodes."""
+
+    def __init__(self, top, some):
+        self.top, self.hosts, self.nodes, self.processes = top, some, some.names[1:], []
+        self.etc = os.path.join(top, "etc")
+        shutil.copytree("/etc", self.etc, symlinks=True, ignore_dangling_symlinks=True, ignore=shutil.ignore_patterns("ssl", "ssh", "ckpt"))
+        os.makedirs(self.etc + "/ckpt/stage")
+        write(self.etc + "/ckpt/token", tcp.TOKEN + "\n", 0o600)
+        write(self.etc + "/ckpt/stage/stage", top + "/model.pt\n")
+        write(self.etc + "/hosts", "127.0.0.1 localhost\n" + "".join("10.213.7.%d %s\n" % (i + 1, n) for i, n in enumerate(some.names)))
+        lines = ["NodeName=%s NodeHostname=%s NodeAddr=10.213.7.%d CPUs=1 State=UNKNOWN" % (n, n, i + 2) for i, n in enumerate(self.nodes)]
+        self.conf = os.path.join(top, "slurm.conf")
+        write(self.conf, CONF.format(controller=some.names[0], top=top, nodes="\n".join(lines)))
+        write(top + "/prolog.sh", WRAPPER.format(bin=os.path.dirname(CKPT), prolog=os.path.abspath(PROLOG), top=top), 0o755)
+        os.mkdir(top + "/state")
+        with open(top + "/munge.key", "wb") as out:
+            out.write(os.urandom(1024))
+        os.chmod(top + "/munge.key", 0o400)
+
+    def inside(self, number, *argv):
+        """Without 'ip netns exec', which mounts a /sys that has no cgroups in it, and slurmd wants these."""
+        name = self.hosts.names[number]
+        return ["nsenter", "--net=/run/netns/" + name, "unshare", "--uts", "--mount", "sh", "-c", INSIDE, name, self.etc, *argv]
+
+    def start(self, *argv):
+        env = dict(tcp.environment(), SLURM_CONF=self.conf)
+        with open(self.top + "/daemons.log", "ab") as log:
+            self.processes.append(subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True))
+
+    def start_all(self):
+        top = self.top
+        self.start("munged", "--foreground", "--force", "--socket=" + top + "/munge.socket", "--key-file=" + top + "/munge.key",
+                   "--log-file=" + top + "/munge.log", "--pid-file=" + top + "/munge.pid", "--seed-file=" + top + "/munge.seed")
+        wait_for(lambda: os.path.exists(top + "/munge.socket"), 10)
+        self.start(*self.inside(0, "slurmctld", "-D", "-f", self.conf))
+        for number, name in enumerate(self.nodes):
+            os.mkdir("%s/spool.%s" % (top, name))
+            self.start(*self.inside(number + 1, "slurmd", "-D", "-N", name, "-f", self.conf))
+        return wait_for(lambda: self.states().count("idle") == NODES, 60)
+
+    def run(self, *argv, seconds=60):
+        env = dict(tcp.environment(), SLURM_CONF=self.conf)
+        try:
+            return subprocess.run(self.inside(0, *argv), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
+        except subprocess.TimeoutExpired as late:
+            return subprocess.CompletedProcess(argv, 124, str(late.stdout))
+
+    def states(self):
+        return self.run("sinfo", "-h", "-N", "-p", "stage", "-o", "%T").stdout.split()
+
+    def logs(self):
+        text = ""
+        for name in sorted(os.listdir(self.top)):
+            if name.endswith(".log"):
+                with open(os.path.join(self.top, name), encoding="utf-8", errors="replace") as log:
+                    text += "== %s\n%s\n" % (name, log.read()[-1500:])
+        return text
+
+    def stop(self):
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def check_staged(cluster, source):
+    """Before the first task starts, every node has the bytes; the second job waits for nothing."""
+    task = 'cmp "$1" /dev/shm/ckpt/model.pt && hostname && stat -c %i.%Y /dev/shm/ckpt/model.pt'
+    before = None
+    for label, most in (("the first job", 30), ("the second job", 2)):
+        begin = time.monotonic()
+        done = cluster.run("srun", "-N", str(NODES), "-p", "stage", "--chdir=/", "sh", "-c", task, "sh", source)
+        took = time.monotonic() - begin
+        words = sorted(done.stdout.split())
+        note(done.returncode == 0 and set(cluster.nodes) <= set(words), "%s: %s %s" % (label, done.returncode, done.stdout[-500:]))
+        note(took < most, "%s took %.2f s" % (label, took))
+        note(before in (None, words), "%s: copied again: %s, before %s" % (label, words, before))
+        before = words
+        print("%s: %.2f s with srun" % (label, took))
+
+
+def check_drained(cluster):
+    """No source: the Prolog fails on all nodes, and Slurm takes no more jobs there."""
+    cluster.run("srun", "-N", str(NODES), "-p", "broken", "--chdir=/", "--immediate=15", "true", seconds=25)
+    note(wait_for(lambda: all(state.startswith("drain") for state in cluster.states()), 20), "after a failure: %s" % cluster.states())
+
+
+def main():
+    if not hosts.can_be_made() or not all(map(shutil.which, TOOLS)):
+        print("skipped: takes root, network namespaces, Slurm and MUNGE")
+        return 77
+    with tempfile.TemporaryDirectory(prefix="ckpt-slurm-") as top:
+        os.chmod(top, 0o755)
+        some = hosts.Hosts(top, NODES + 1)
+        cluster = None
+        try:
+            if not some.make():
+                print("skipped: no network namespaces can be made here")
+                return 77
+            source = os.path.join(top, "model.pt")
+            with open(source, "wb") as out:
+                out.write(random.Random(1).randbytes((32 << 20) + 12345))
+            cluster = Cluster(top, some)
+            if not cluster.start_all():
+                print("skipped: Slurm does not start here: %s\n%s" % (cluster.states(), cluster.logs()))
+                return 77
+            check_staged(cluster, source)
+            check_drained(cluster)
+            if tcp.FAILURES:
+                print(cluster.logs())
+        finally:
+            if cluster:
+                cluster.stop()
+            hosts.kill_all([pid for pids in some.processes("") for pid in pids])
+            some.remove()
+    print("%d failures" % len(tcp.FAILURES))
+    return 1 if tcp.FAILURES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
