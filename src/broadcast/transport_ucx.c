@@ -56,6 +56,7 @@ struct ucx {
 	struct ckpt_ucx *link;			 /* owned */
 	struct flight flights[CKPT_MOST_FLYING]; /* by ticket */
 	uint64_t begun, tags;
+	bool is_wired; /* all ranks are connected by UCX */
 	bool is_quiet;
 };
 
@@ -83,6 +84,25 @@ static uint32_t next_rank(const struct ucx *t)
 static uint64_t tag_of(const struct ucx *t, const struct flight *f)
 {
 	return t->tags | (f->number & UINT32_MAX);
+}
+
+/* The kernel closes the sockets of the ring, which are older, before those of UCX. */
+static bool has_neighbor_ended(const struct ucx *t)
+{
+	struct pollfd fds[2] = { { .fd = t->star.ring.previous, .events = POLLRDHUP },
+				 { .fd = t->star.ring.next, .events = POLLRDHUP } };
+
+	return ckpt_io_poll(fds, 2, 0) > 0 &&
+	       ((fds[0].revents | fds[1].revents) & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/*
+ * While it connects, UCX 1.13 ends the process if the other side has died ("got REP message"). It is left alone then, and
+ * the star says who that was.
+ */
+static bool progress(const struct ucx *t)
+{
+	return (t->is_wired || !has_neighbor_ended(t)) && t->ops->progress(t->link);
 }
 
 /* It is here: done, or to be sent on. */
@@ -120,7 +140,7 @@ static int begin(struct ckpt_transport *transport, const struct ckpt_transport_c
 
 static int move_chunks(struct ucx *t, struct ckpt_error *err)
 {
-	for (int i = 0; i < MOVES && t->ops->progress(t->link); i++)
+	for (int i = 0; i < MOVES && progress(t); i++)
 		;
 	for (unsigned i = 0; i < CKPT_MOST_FLYING; i++) {
 		int rc = t->flights[i].state == DONE ? 0 : t->ops->test(t->link, i, err);
@@ -155,7 +175,7 @@ static int flush(struct ucx *t, uint64_t deadline, struct ckpt_error *err)
 	int rc = t->ops->flush(t->link, FLUSH, err);
 
 	while (rc == 0) {
-		if (!t->ops->progress(t->link))
+		if (!progress(t))
 			ckpt_io_poll(NULL, 0, PAUSE_MSEC);
 		rc = t->ops->test(t->link, FLUSH, err);
 		if (rc <= 0)
@@ -169,9 +189,7 @@ static int flush(struct ucx *t, uint64_t deadline, struct ckpt_error *err)
 
 static bool work(void *transport)
 {
-	const struct ucx *t = transport;
-
-	return t->ops->progress(t->link);
+	return progress(transport);
 }
 
 static int vote(struct ckpt_transport *transport, uint64_t *numbers, size_t count,
@@ -181,7 +199,10 @@ static int vote(struct ckpt_transport *transport, uint64_t *numbers, size_t coun
 	int rc = t->star.broken ? ckpt_star_fail_broken(err) : flush(t, deadline, err);
 
 	t->star.broken |= rc < 0;
-	return rc < 0 ? rc : ckpt_star_vote(transport, numbers, count, deadline, err);
+	if (rc == 0)
+		rc = ckpt_star_vote(transport, numbers, count, deadline, err);
+	t->is_wired |= rc == 0; /* what has left every rank has been answered */
+	return rc;
 }
 
 /* ---- the end ---- */
