@@ -24,7 +24,7 @@ sys.path.append(os.path.join(os.path.dirname(HERE), "tests", "broadcast"))
 MIB = 1024  # KiB
 CASES = ("sync", "nosync", "torch", "small", "storages", "look", "scale", "legacy", "verify", "stat", "scan", "diff", "memory",
          "remap", "safetensors", "cast", "dequantize", "average", "inplace", "reflink", "merge", "zero", "split", "split-safetensors", "dcp-large",
-         "broadcast", "broadcast-hosts", "broadcast-memory", "throttled")
+         "broadcast", "broadcast-hosts", "broadcast-transports", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -901,6 +901,95 @@ class Bench:
         label = "broadcast %s, %d hosts of 100 MB/s" % (size_text(size), count)
         self.ratio_row(label, ours, "MPI_Bcast", other, "speed >= 0.90", lambda r: r <= 1 / 0.9)
         self.time_row("  of which the links need %s" % time_text(size / 1e8), ours, size / 1e8 / 0.9)
+
+    def case_broadcast_transports(self):
+        """What tcp and ucx carry without a launcher, beside MPI and iperf3; and how soon they begin."""
+        if not self.has_ranks("broadcast-transports"):
+            return
+        os.environ["CKPT"] = self.ckpt  # asked for by what follows
+        import tcp  # pylint: disable=import-outside-toplevel
+        import tcp_hosts  # pylint: disable=import-outside-toplevel
+        source = self.input("big", min(self.options.size, 256 << 20), 16)
+        with tempfile.TemporaryDirectory() as work:
+            net = tcp_hosts.Hosts(work, 2)
+            try:
+                if net.make() and net.limit("400mbit"):
+                    self.shaped_rows(net, source, lambda: tcp_hosts.Job(work, net))
+                else:
+                    print("broadcast-transports: between hosts left out, no network namespaces can be made and limited: not root")
+            finally:
+                net.remove()
+            self.transport_rows(self.big(), lambda: tcp.Job(work, 2))
+            net = tcp_hosts.Hosts(work, 1)
+            try:
+                if net.make():
+                    self.start_rows(work, tcp.Job, net.inside(0))
+            finally:
+                net.remove()
+
+    def by_hand(self, make_job, transport, source, *flags, before=()):
+        """Ranks without a launcher; how long it took is what rank 0 says, or, without --json, the time of all."""
+        def run():
+            job, begin = make_job(), time.monotonic()
+            report = os.path.join(job.work, "report.%d.json" % job.port)
+            ended = job.start_all("-q", "--json=" + report, "--target", "null", "--transport", transport, *flags, source, before=before).end(600)
+            took = time.monotonic() - begin
+            if any(code for code, _ in ended.values()):
+                fail("broadcast over %s: %s" % (transport, ended))
+            with open(report, encoding="utf-8") as file:
+                os.unlink(report)
+                return (json.load(file)["seconds"] if "--init-timeout" not in flags else took), 0
+        return run
+
+    def shaped_rows(self, net, source, make_job):
+        size = os.path.getsize(source)
+
+        def over_mpi():
+            job = net.start_each(self.ckpt, "broadcast", "-q", "--json", "--target", "null", "--transport", "mpi", source)
+            out, err = job.communicate()
+            if job.returncode:
+                fail("exit %d over MPI: %s" % (job.returncode, err[-300:]))
+            return json.loads(out)["seconds"], 0
+
+        def iperf():
+            server = subprocess.Popen(["ip", "netns", "exec", net.names[1], "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+            time.sleep(0.3)
+            out = subprocess.run(["ip", "netns", "exec", net.names[0], "iperf3", "-J", "-c", "10.213.7.2", "-n", str(size)],
+                                 stdout=subprocess.PIPE, check=True).stdout
+            server.wait()
+            return size * 8 / json.loads(out)["end"]["sum_received"]["bits_per_second"], 0
+        has_iperf = shutil.which("iperf3")
+        if not has_iperf:
+            print("broadcast-transports: iperf3 is left out, there is none")
+        ours = [self.by_hand(make_job, name, source) for name in ("tcp", "ucx")]
+        by_tcp, by_ucx, by_mpi, *by_iperf = self.series(source, *ours, over_mpi, *([iperf] if has_iperf else []), writes=False)
+        for name, one in (("tcp", by_tcp), ("ucx", by_ucx)):
+            label = "broadcast %s over %s, 2 hosts of 400 Mbit/s" % (size_text(size), name)
+            self.ratio_row(label, one, "over MPI", by_mpi, "speed >= 0.95", lambda r: r <= 1 / 0.95)
+            if by_iperf:
+                self.ratio_row("  the same", one, "iperf3", by_iperf[0], "speed >= 0.95", lambda r: r <= 1 / 0.95)
+
+    def transport_rows(self, source, make_job):
+        """On one machine, whose processors are what limits it."""
+        mpi = self.mpirun(2, lambda text: json.loads(text)["seconds"], self.ckpt, "broadcast", "-q", "--json", "--target",
+                          "null", "--transport", "mpi", "--verify", "none", source)
+        runs = [self.by_hand(make_job, name, source, "--verify", "none") for name in ("tcp", "ucx")] + [mpi]
+        by_tcp, by_ucx, by_mpi = self.series(source, *map(self.settled, runs), writes=False)
+        text = "broadcast --verify none %s over %%s, 2 ranks" % size_text(os.path.getsize(source))
+        self.ratio_row(text % "ucx", by_ucx, "over MPI", by_mpi, "speed >= 0.90", lambda r: r <= 1 / 0.9)
+        self.ratio_row(text % "tcp", by_tcp, "over MPI", by_mpi)
+
+    def start_rows(self, work, make_job, before):
+        """From the start of the first process to the end of all, of a source of one byte; on a host with three interfaces: UCX
+        asks the kernel about each that there is."""
+        source = os.path.join(work, "one")
+        with open(source, "wb") as out:
+            out.write(b"x")
+        for ranks, most in ((2, 0.3), (8, 1.0)):
+            for name in ("tcp", "ucx"):
+                run = self.by_hand(lambda: make_job(work, ranks), name, source, "--init-timeout", "60", before=before)
+                took, = self.series(source, run, writes=False)
+                self.time_row("broadcast 1 byte over %s, %d ranks, all" % (name, ranks), took, most)
 
     def case_broadcast_memory(self):
         """The peak of the rank that has the largest, each of which writes a file."""
