@@ -6,6 +6,8 @@
  * The other parts and the scales of activations are left out of their mapping.
  *
  * What must stay true: a storage that becomes another one is used by that tensor alone; where others use it, a new one is made.
+ * Weights are one afterwards only if all of their parts are: codes alone, one tensor object under two names among them, may have
+ * other scales under each.
  */
 #include "quant/group.h"
 
@@ -25,8 +27,10 @@
 struct dequantizer {
 	struct ckpt_quant *q;
 	struct ckpt_model *to;
-	uint32_t *uses;		 /* by storage: how often it is named */
+	uint32_t *uses; /* by storage: how often it is named, 1 more where a weight has taken it */
 	struct ckpt_strmap made; /* by what a weight is made of: its storage */
+	struct ckpt_strmap
+		values; /* by a value and the storage of the numbers: address of what stands for it */
 };
 
 static int find_dtype(const char *name, enum ckpt_dtype *out, struct ckpt_error *err)
@@ -80,9 +84,11 @@ static int count_uses(struct dequantizer *d, struct ckpt_error *err)
 
 /* ---- storages ---- */
 
-/* What G is made of, as text: weights of the same parts are tied. False: no memory. */
+/* What G is made of, as text: weights of the same parts, read in the same way, are tied. False: no memory. */
 static bool add_parts(struct ckpt_buf *out, const struct ckpt_quant_group *g)
 {
+	const struct ckpt_quant_weight *w = &g->weight;
+
 	for (int r = 0; r < CKPT_PART_ROLES; r++) {
 		const struct ckpt_tensor *t = ckpt_quant_tensor(g, r);
 
@@ -94,11 +100,18 @@ static bool add_parts(struct ckpt_buf *out, const struct ckpt_quant_group *g)
 		for (uint32_t i = 0; i < t->ndim; i++)
 			ckpt_buf_printf(out, " %" PRIu64 "/%" PRIu64, t->shape[i], t->stride[i]);
 	}
+	for (uint32_t i = 0; i < g->ndim; i++)
+		ckpt_buf_printf(out, " %" PRIu64, g->shape[i]);
+	/* groups of the configuration may say different things of the same parts */
+	ckpt_buf_printf(out, " %u %" PRIu64 " %" PRIu64 " %u", w->bits, w->block_rows,
+			w->block_cols, w->zero);
+	if (g->whole) /* what it says of itself is not among its parts */
+		ckpt_buf_printf(out, " %" PRIu32, g->whole->value->id);
 	return !out->bad;
 }
 
 /*
- * The storage for the numbers of G: that of its items, if nothing else uses it; that of a weight of the same parts (*IS_MADE);
+ * The storage for the numbers of G: that of a weight of the same parts (*IS_MADE); that of its items, if nothing else uses it;
  * else a new one.
  */
 static int find_storage(struct dequantizer *d, const struct ckpt_quant_group *g, uint32_t *out,
@@ -107,25 +120,25 @@ static int find_storage(struct dequantizer *d, const struct ckpt_quant_group *g,
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
 	struct ckpt_buf parts = { 0 };
 	struct ckpt_storage *s;
+	uint32_t uses = d->uses[items->storage];
 	uint64_t *slot;
-	const char *key, *kept;
+	const char *key,
+		*kept = add_parts(&parts, g)
+				? ckpt_arena_copy(d->to->arena, (char *)parts.data, parts.len)
+				: NULL;
 
-	*is_made = false;
-	*out = (uint32_t)items->storage;
-	if (d->uses[*out] == 1)
-		return 0;
-	kept = !g->whole && add_parts(&parts, g)
-		       ? ckpt_arena_copy(d->to->arena, (char *)parts.data, parts.len)
-		       : NULL;
-	slot = kept ? ckpt_strmap_insert(&d->made, kept, parts.len, d->to->storage_count, is_made)
-		    : NULL;
+	*out = uses == 1 ? (uint32_t)items->storage : d->to->storage_count;
+	slot = kept ? ckpt_strmap_insert(&d->made, kept, parts.len, *out, is_made) : NULL;
 	ckpt_buf_clear(&parts);
-	if (!slot && !g->whole)
+	if (!slot)
 		return ckpt_fail_nomem(err);
 	if (*is_made) {
 		*out = (uint32_t)*slot;
 		return 0;
 	}
+	d->uses[items->storage]++;
+	if (uses == 1)
+		return 0;
 	key = ckpt_model_new_key(d->to, 'q');
 	s = key ? ckpt_model_add_storage(d->to) : NULL;
 	if (!s)
@@ -134,7 +147,6 @@ static int find_storage(struct dequantizer *d, const struct ckpt_quant_group *g,
 	s->key = key;
 	s->record = NULL;
 	s->view = NULL;
-	*out = d->to->storage_count - 1;
 	return 0;
 }
 
@@ -179,9 +191,9 @@ static int wrap_in_parameter(struct dequantizer *d, const struct ckpt_tensor *t,
 	return ckpt_model_replace(d->to, v, err);
 }
 
-/* torch._utils._rebuild_tensor_v2(storage, 0, shape, stride, requires_grad, OrderedDict()) */
-static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *g, uint32_t storage,
-			  struct ckpt_error *err)
+/* torch._utils._rebuild_tensor_v2(storage, 0, shape, stride, requires_grad, OrderedDict()), in the place of VALUE */
+static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *g,
+			  const struct ckpt_value *value, uint32_t storage, struct ckpt_error *err)
 {
 	struct ckpt_tensor was = g->whole ? *g->whole : *ckpt_quant_tensor(g, CKPT_PART_ITEMS);
 	const struct ckpt_value *mark =
@@ -191,10 +203,95 @@ static int replace_tensor(struct dequantizer *d, const struct ckpt_quant_group *
 	bool becomes_parameter = mark && mark->kind == CKPT_BOOL && mark->u.integer;
 	int rc;
 
-	was.value = inside_of_parameter(d->q->model, was.value);
+	was.value = value;
 	was.requires_grad &= !was.is_parameter && !becomes_parameter;
 	rc = ckpt_plain_replace_tensor(d->to, &was, g->shape, g->ndim, storage, err);
 	return rc == 0 && becomes_parameter ? wrap_in_parameter(d, g->whole, err) : rc;
+}
+
+/* OUTER, a Parameter of INNER or that itself, with INSTEAD in the place of INNER. */
+static int copy_parameter(struct dequantizer *d, const struct ckpt_quant_group *g,
+			  const struct ckpt_value *outer, const struct ckpt_value *inner,
+			  const struct ckpt_value *instead, const struct ckpt_value **out,
+			  struct ckpt_error *err)
+{
+	struct ckpt_value *copy;
+	const struct ckpt_value **items;
+	struct ckpt_call *call;
+	const struct ckpt_seq *args;
+	char shown[200];
+
+	*out = instead;
+	if (outer == inner)
+		return 0;
+	if (ckpt_plain_arg(d->q->model, outer, 0) != inner)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "'%s' is one Parameter in another, and has other scales elsewhere",
+				 ckpt_escape(shown, sizeof(shown), g->name, strlen(g->name)));
+	args = &ckpt_model_now(d->q->model, outer->u.call->args)->u.seq;
+	items = ckpt_arena_calloc(d->to->arena, args->count, sizeof(*items));
+	call = ckpt_arena_alloc(d->to->arena, sizeof(*call));
+	copy = ckpt_model_new_value(d->to, CKPT_CALL);
+	if (!items || !call || !copy)
+		return ckpt_arena_fail(d->to->arena, err);
+	memcpy(items, args->items, args->count * sizeof(*items));
+	items[0] = instead;
+	*call = *outer->u.call;
+	call->args = ckpt_plain_seq(d->to, CKPT_TUPLE, items, args->count);
+	copy->u.call = call;
+	*out = copy;
+	return call->args ? 0 : ckpt_arena_fail(d->to->arena, err);
+}
+
+/* The value in D->values under VALUE and STORAGE; a new one is 0. NULL: no memory. */
+static uint64_t *value_slot(struct dequantizer *d, uint32_t value, uint32_t storage)
+{
+	uint32_t key[2] = { value, storage };
+	const char *kept = ckpt_arena_copy(d->to->arena, (char *)key, sizeof(key));
+	bool there;
+
+	return kept ? ckpt_strmap_insert(&d->values, kept, sizeof(key), 0, &there) : NULL;
+}
+
+/*
+ * Let G show STORAGE. One tensor object may be the codes of several weights, whose other parts are not the same: the first of
+ * these takes its place, for the others there are new ones (INSTEAD), which edit_mapping() puts under their keys.
+ */
+static int put_tensor(struct dequantizer *d, struct ckpt_quant_group *g, uint32_t storage,
+		      struct ckpt_error *err)
+{
+	const struct ckpt_quant_entry *e = g->parts[CKPT_PART_ITEMS].entry;
+	const struct ckpt_value *inner = inside_of_parameter(d->q->model, g->whole ? g->whole->value
+										   : e->t->value),
+				*outer, *instead;
+	uint64_t *any = value_slot(d, inner->id, UINT32_MAX), *slot;
+	struct ckpt_value *fresh;
+	int rc;
+
+	if (!any)
+		return ckpt_fail_nomem(err);
+	if (!*any)
+		*any = (uint64_t)storage + 1;
+	if (*any == (uint64_t)storage + 1)
+		return replace_tensor(d, g, inner, storage, err);
+	slot = value_slot(d, inner->id, storage);
+	if (!slot)
+		return ckpt_fail_nomem(err);
+	g->instead = (const struct ckpt_value *)(uintptr_t)*slot;
+	if (g->instead)
+		return 0;
+	fresh = ckpt_model_new_value(d->to, CKPT_CALL);
+	if (!fresh)
+		return ckpt_arena_fail(d->to->arena, err);
+	outer = ckpt_model_now(d->q->model, ckpt_value_pairs(e->holder)->items[e->at + 1]);
+	rc = replace_tensor(d, g, fresh, storage, err);
+	if (rc == 0)
+		rc = copy_parameter(d, g, outer, inner, fresh, &instead, err);
+	if (rc == 0) {
+		g->instead = instead;
+		*slot = (uint64_t)(uintptr_t)instead;
+	}
+	return rc;
 }
 
 /* *NUMBERS, of float32, cast: what that loses is counted. */
@@ -249,7 +346,7 @@ static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct
 		return ckpt_arena_fail(d->to->arena, err);
 	rc = find_storage(d, g, &storage, &is_made, err);
 	if (rc < 0 || is_made)
-		return rc < 0 ? rc : replace_tensor(d, g, storage, err);
+		return rc < 0 ? rc : put_tensor(d, g, storage, err);
 	rc = make_numbers(d, g, storage, made, err);
 	if (rc < 0)
 		return ckpt_error_prefix(err, rc, "'%.200s'", g->name);
@@ -260,7 +357,7 @@ static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct
 	s->nbytes = made->len;
 	s->numel = made->len / ckpt_dtype_size(s->dtype);
 	s->has_crc = false;
-	return replace_tensor(d, g, storage, err);
+	return put_tensor(d, g, storage, err);
 }
 
 /* ---- mappings with other entries ---- */
@@ -318,10 +415,10 @@ static int keep_entry(struct dequantizer *d, struct ckpt_fewer_entries *fewer, u
 		return ckpt_fewer_entries_keep(d->to, fewer, at, err);
 	if (!g || g->parts[CKPT_PART_ITEMS].entry != e)
 		return 0;
-	if (e->key_len == strlen(g->key) && !memcmp(e->key, g->key, e->key_len))
+	if (!g->instead && e->key_len == strlen(g->key) && !memcmp(e->key, g->key, e->key_len))
 		return ckpt_fewer_entries_keep(d->to, fewer, at, err);
 	pair[0] = ckpt_model_new_str(d->to, g->key, strlen(g->key));
-	pair[1] = fewer->were->items[at + 1];
+	pair[1] = g->instead ? g->instead : fewer->were->items[at + 1];
 	if (!pair[0] || !ckpt_seq_add_many(d->to->arena, fewer->entries, pair, 2))
 		return ckpt_arena_fail(d->to->arena, err);
 	return 0;
@@ -405,6 +502,7 @@ int ckpt_dequantize(const struct ckpt_model *model, const char *dtype,
 		rc = dequantize(&d, err);
 	free(d.uses);
 	ckpt_strmap_clear(&d.made);
+	ckpt_strmap_clear(&d.values);
 	if (rc < 0) {
 		ckpt_close(d.to);
 		ckpt_quant_close(d.q);

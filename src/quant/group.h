@@ -88,6 +88,8 @@ struct ckpt_quant_group {
 	const struct ckpt_tensor *whole;
 	bool has_numbers; /* they are NUMBERS, float32, not what WEIGHT says */
 	struct ckpt_recipe numbers;
+	/* of ckpt_dequantize(): what stands under the key, where others have the value of the items; or NULL */
+	const struct ckpt_value *instead;
 };
 
 struct ckpt_quant {

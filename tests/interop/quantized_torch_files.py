@@ -70,8 +70,12 @@ def shared():
     out["view.weight"], out["view.weight_scale_inv"] = base[8:20], scale.clone()
     out["across.weight"], out["across.weight_scale_inv"] = base.t(), scale.clone()
     out["same.weight"], out["same.weight_scale_inv"] = base, scale
+    out["codes.weight"], out["codes.weight_scale_inv"] = base, other        # one object, other scales
+    out["codes2.weight"], out["codes2.weight_scale_inv"] = base, torch.tensor([[7.5]])
+    out["codes3.weight"], out["codes3.weight_scale_inv"] = base, other
     out["p.weight"] = torch.nn.Parameter((numbers(3, 4) * 2).to(torch.float8_e4m3fn), requires_grad=False)
     out["p.weight_scale_inv"] = torch.nn.Parameter(torch.tensor([[0.11]]), requires_grad=False)
+    out["p2.weight"], out["p2.weight_scale_inv"] = out["p.weight"], torch.tensor([[0.5]])
     out["norm.weight"] = torch.nn.Parameter(numbers(4))
     return out
 
@@ -91,7 +95,10 @@ def judge_shared(path, dtype):
     first = found["whole.weight"].untyped_storage().data_ptr()
     if found["tied.weight"].untyped_storage().data_ptr() != first or found["same.weight"] is not found["whole.weight"]:
         wrong.append("what was tied is not")
-    if found["other.weight"].untyped_storage().data_ptr() == first:
+    if found["codes3.weight"] is not found["codes.weight"]:
+        wrong.append("what was one object is two")
+    apart = ["whole.weight", "other.weight", "codes.weight", "codes2.weight", "p.weight", "p2.weight"]
+    if len({found[name].untyped_storage().data_ptr() for name in apart}) != len(apart) - 1:
         wrong.append("what has another scale is tied")
     return wrong
 
