@@ -619,6 +619,11 @@ static int choose_all(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 
 	if (found < 0 && found != CKPT_E_NOTFOUND)
 		return pass_on(err, &why, found);
+	rc = ckpt_quant_check_others(q, err);
+	if (rc == 0 && found < 0 && q->config.says && !as)
+		rc = check_left_over(q, err);
+	if (rc < 0)
+		return rc;
 	if (found == 0 && !as) {
 		rc = ckpt_quant_check_modules(q, err);
 		if (rc < 0)

@@ -627,7 +627,23 @@ def special(scheme, file):
         yield "the metadata has no weight", other
 
 
+def another_format(file):
+    """Weights of another format beside those of the configured one, or in their place: whoever reads the one takes codes of the other for numbers."""
+    method = file.config["quantization_config"]["quant_method"]
+    for make in (fp8_blocks, ct_int4, gptq, awq, bnb_int8, gpt_oss):
+        more = make()[0]
+        if more.config["quantization_config"]["quant_method"] == method:
+            continue
+        for alone in (False, True):
+            other = changed(file)
+            if alone:
+                other.tensors = {name: one for name, one in other.tensors.items() if name == "model.norm.weight"}
+            other.tensors.update({name.replace("layers.0", "layers.1"): one for name, one in more.tensors.items()})
+            yield "weights of %s %s" % (make.__name__, "alone" if alone else "as well"), other
+
+
 def damages(scheme, file, parts, wrong):
+    yield from another_format(file)
     yield from missing(file, parts)
     yield from two_names(file, parts)
     yield from other_configs(file, wrong)
