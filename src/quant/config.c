@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -67,7 +68,8 @@ static const struct {
 	{ "torchao", "torchao" },
 };
 
-static void set_format(struct ckpt_quant_config *c, const char *method)
+/* Not inlined: gcc 10 warns of comparisons of texts that it knows then. */
+__attribute__((noinline)) static void set_format(struct ckpt_quant_config *c, const char *method)
 {
 	c->format = "";
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
@@ -76,38 +78,126 @@ static void set_format(struct ckpt_quant_config *c, const char *method)
 	ckpt_escape(c->method, sizeof(c->method), method, strlen(method));
 }
 
-/* gptqmodel: checkpoint_format, "gptq" or "gptq_v2"; packings of its own have other names. */
-static void set_gptq_version(struct ckpt_quant_config *c)
+/*
+ * gptqmodel 7.7, quantization/config.py: checkpoint_format, in files of others and older ones format, "gptq" or "gptq_v2"; packings
+ * of its own have other names. auto_gptq 0.7 says is_marlin_format.
+ */
+static int set_gptq_version(struct ckpt_quant_config *c, struct ckpt_error *err)
 {
-	const char *form = ckpt_quant_config_text(c->says, "checkpoint_format");
+	static const char *const keys[] = { "checkpoint_format", "format" };
+	const char *form = NULL;
+	char one[40], two[40];
 
-	if (strcmp(c->format, "gptq") != 0 || !form || !strcmp(form, "gptq"))
-		return;
+	if (strcmp(c->format, "gptq") != 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const json_t *v = json_object_get(c->says, keys[i]);
+		const char *text = json_string_value(v);
+
+		if (!v || json_is_null(v))
+			continue;
+		if (!text)
+			return ckpt_fail(err, CKPT_E_FORMAT, "%s is no text", keys[i]);
+		if (form && strcmp(form, text) != 0)
+			return ckpt_fail(err, CKPT_E_FORMAT,
+					 "checkpoint_format says '%s', and format '%s'",
+					 ckpt_escape(one, sizeof(one), form, strlen(form)),
+					 ckpt_escape(two, sizeof(two), text, strlen(text)));
+		form = text;
+	}
+	if (ckpt_quant_config_true(c->says, "is_marlin_format", false))
+		form = "marlin";
+	if (!form || !strcmp(form, "gptq"))
+		return 0;
 	c->format = !strcmp(form, "gptq_v2") ? "gptq_v2" : "";
-	snprintf(c->method, sizeof(c->method), "gptq, %.60s", form);
+	snprintf(c->method, sizeof(c->method), "gptq, %s",
+		 ckpt_escape(one, sizeof(one), form, strlen(form)));
+	return 0;
+}
+
+/* KEY of OBJECT, an object; NULL: it has none, or null. */
+static int find_object(const json_t *object, const char *key, const json_t **out,
+		       struct ckpt_error *err)
+{
+	const json_t *v = json_object_get(object, key);
+
+	*out = v && !json_is_null(v) ? v : NULL;
+	return *out && !json_is_object(*out)
+		       ? ckpt_fail(err, CKPT_E_FORMAT, "%s is no JSON object", key)
+		       : 0;
+}
+
+/* *Q, what the root says, or one of the models that it is made of (text_config, vision_config ..., and those of these). */
+static int find_nested(const json_t *root, const json_t **q, struct ckpt_error *err)
+{
+	const json_t *part, *inner, *found;
+	const char *key, *below;
+	char one[80], two[80];
+	int rc = 0;
+
+	json_object_foreach((json_t *)root, key, part)
+	{
+		if (!json_is_object(part) || !strcmp(key, "quantization_config"))
+			continue;
+		rc = find_object(part, "quantization_config", &found, err);
+		below = NULL;
+		if (rc == 0 && !found)
+			json_object_foreach((json_t *)part, below, inner)
+			{
+				if (json_is_object(inner) && strcmp(below, "quantization_config"))
+					rc = find_object(inner, "quantization_config", &found, err);
+				if (rc < 0 || found)
+					break;
+			}
+		if (rc < 0)
+			return rc;
+		if (found && *q && !json_equal((json_t *)*q, (json_t *)found))
+			return ckpt_fail(
+				err, CKPT_E_FORMAT,
+				"the quantization_config of %s%s%s and another one say different things",
+				ckpt_escape(one, sizeof(one), key, strlen(key)), below ? "." : "",
+				below ? ckpt_escape(two, sizeof(two), below, strlen(below)) : "");
+		if (found)
+			*q = found;
+	}
+	return 0;
+}
+
+/* quantize_config.json and quant_config.json, whose root is what says it. NULL: it is neither. */
+static const char *root_method(const json_t *root)
+{
+	if (json_object_get(root, "w_bit"))
+		return "awq";
+	if (!json_object_get(root, "bits"))
+		return NULL;
+	if (json_object_get(root, "zero_point"))
+		return "awq";
+	return json_object_get(root, "desc_act") || json_object_get(root, "group_size") ? "gptq"
+											: NULL;
 }
 
 /* 1: it says how weights are quantized, 0: it does not. */
 static int look_at_root(struct ckpt_quant_config *c, struct ckpt_error *err)
 {
-	const json_t *q = json_object_get(c->root, "quantization_config"),
-		     *older = json_object_get(c->root, "compression_config");
+	const json_t *q, *older;
 	const char *method;
+	int rc;
 
 	if (!json_is_object(c->root))
 		return ckpt_fail(err, CKPT_E_FORMAT, "is no JSON object");
-	if ((q && !json_is_object(q) && !json_is_null(q)) ||
-	    (older && !json_is_object(older) && !json_is_null(older)))
-		return ckpt_fail(err, CKPT_E_FORMAT, "%s is no JSON object",
-				 q && !json_is_object(q) && !json_is_null(q)
-					 ? "quantization_config"
-					 : "compression_config");
-	if (json_is_object(q) && json_is_object(older) && !json_equal((json_t *)q, (json_t *)older))
-		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "quantization_config and compression_config say different things");
-	if (!json_is_object(q))
+	rc = find_object(c->root, "quantization_config", &q, err);
+	if (rc == 0)
+		rc = find_object(c->root, "compression_config", &older, err);
+	if (rc == 0 && q && older && !json_equal((json_t *)q, (json_t *)older))
+		rc = ckpt_fail(err, CKPT_E_FORMAT,
+			       "quantization_config and compression_config say different things");
+	if (rc == 0 && !q)
 		q = older;
-	if (json_is_object(q)) {
+	if (rc == 0)
+		rc = find_nested(c->root, &q, err);
+	if (rc < 0)
+		return rc;
+	if (q) {
 		c->says = q;
 		method = ckpt_quant_config_text(q, "quant_method");
 		if (!method &&
@@ -119,27 +209,24 @@ static int look_at_root(struct ckpt_quant_config *c, struct ckpt_error *err)
 			      : json_object_get(q, "config_groups")
 				      ? "compressed-tensors"
 				      : "a configuration without quant_method");
-		set_gptq_version(c);
-		return 1;
+		rc = set_gptq_version(c, err);
+		return rc < 0 ? rc : 1;
 	}
-	q = json_object_get(c->root, "quantization"); /* of hf_quant_config.json */
-	if (json_is_object(q) && json_object_get(q, "quant_algo")) {
+	rc = find_object(c->root, "quantization", &q, err); /* of hf_quant_config.json */
+	if (rc < 0)
+		return rc;
+	if (q && json_object_get(q, "quant_algo")) {
 		c->says = q;
 		set_format(c, "modelopt");
 		return 1;
 	}
-	if (json_object_get(c->root, "bits") && json_object_get(c->root, "desc_act")) {
-		c->says = c->root;
-		set_format(c, "gptq");
-		set_gptq_version(c);
-		return 1;
-	}
-	if (json_object_get(c->root, "w_bit") && json_object_get(c->root, "q_group_size")) {
-		c->says = c->root;
-		set_format(c, "awq");
-		return 1;
-	}
-	return 0;
+	method = root_method(c->root);
+	if (!method)
+		return 0;
+	c->says = c->root;
+	set_format(c, method);
+	rc = set_gptq_version(c, err);
+	return rc < 0 ? rc : 1;
 }
 
 /* How many bytes of a number, or of Infinity or NaN, begin at TEXT; 0: none. */
@@ -269,26 +356,94 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* What two files of a folder may both say: some loaders take the one, some the other. */
+/* Lists of modules are the same in any order. */
+static bool is_same(const json_t *one, const json_t *two)
+{
+	const json_t *item, *other;
+	size_t i, k;
+
+	if (!json_is_array(one) || !json_is_array(two))
+		return json_is_string(one) && json_is_string(two)
+			       ? !strcasecmp(json_string_value(one), json_string_value(two))
+			       : json_equal((json_t *)one, (json_t *)two);
+	if (json_array_size(one) != json_array_size(two))
+		return false;
+	if (json_equal((json_t *)one, (json_t *)two))
+		return true;
+	json_array_foreach((json_t *)one, i, item)
+	{
+		bool found = false;
+
+		if (!json_is_string(item)) /* sizes, whose order counts */
+			return false;
+		json_array_foreach((json_t *)two, k, other) found |=
+			json_equal((json_t *)item, (json_t *)other);
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* Says nothing of the numbers: who made the file, and how. */
+static bool is_remark(const char *key)
+{
+	static const char *const remarks[] = { "producer",
+					       "meta",
+					       "quantizer",
+					       "damp_percent",
+					       "damp_auto_increment",
+					       "true_sequential",
+					       "model_name_or_path",
+					       "model_file_base_name" };
+
+	for (size_t i = 0; i < sizeof(remarks) / sizeof(remarks[0]); i++)
+		if (!strcmp(remarks[i], key))
+			return true;
+	return false;
+}
+
+/* A key, or NULL, of which ONE says another thing than TWO. */
+static const char *difference(const json_t *one, const json_t *two)
+{
+	static const char *const also[][2] = { { "bits", "w_bit" },
+					       { "w_bit", "bits" },
+					       { "group_size", "q_group_size" },
+					       { "q_group_size", "group_size" },
+					       { "ignore", "exclude_modules" },
+					       { "checkpoint_format", "format" },
+					       { "format", "checkpoint_format" } };
+	const json_t *v, *w;
+	const char *key;
+
+	json_object_foreach((json_t *)one, key, v)
+	{
+		w = json_object_get(two, key);
+		if (w && !is_remark(key) && !is_same(v, w))
+			return key;
+	}
+	for (size_t i = 0; i < sizeof(also) / sizeof(also[0]); i++) {
+		v = json_object_get(one, also[i][0]);
+		w = json_object_get(two, also[i][1]);
+		if (v && w && !is_same(v, w))
+			return also[i][1];
+	}
+	return NULL;
+}
+
+/* What two files of a folder both say: some loaders take the one, some the other. */
 static int compare_files(const struct ckpt_quant_config *c, const struct ckpt_quant_config *other,
 			 struct ckpt_error *err)
 {
-	static const char *const keys[] = { "quant_algo", "bits", "desc_act", "w_bit",
-					    "q_group_size" };
-	const char *differs = strcmp(c->format, other->format) != 0 ? "format" : NULL;
+	const char *differs =
+		strcmp(c->format, other->format) != 0 ? "format" : difference(c->says, other->says);
+	char shown[80];
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !differs; i++) {
-		const json_t *one = json_object_get(c->says, keys[i]),
-			     *two = json_object_get(other->says, keys[i]);
-
-		if (one && two && !json_equal((json_t *)one, (json_t *)two))
-			differs = keys[i];
-	}
 	if (!differs)
 		return 0;
 	return ckpt_error_at(err,
 			     ckpt_fail(err, CKPT_E_FORMAT, "says another %s than %s beside it",
-				       differs, base_name(c->path)),
+				       ckpt_escape(shown, sizeof(shown), differs, strlen(differs)),
+				       base_name(c->path)),
 			     other->path, NULL, CKPT_NO_OFFSET);
 }
 

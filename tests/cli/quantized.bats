@@ -323,3 +323,90 @@ PY
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 2 && $stderr = *"'l.1.up.weight' is not quantized, and the configuration says so of 'l.1.up'"* ]]
 }
+
+# FILE [KEY VALUE]...: what a file beside the weights says, JSON
+says() { jq -nc "$2" > "$1"; }
+
+# TEXT: an error says it, and nothing is written
+refused() {
+	ckpt cast -f --dequantize f32 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"$1"* && ! -e out.safetensors ]] || { echo "$status: $stderr"; false; }
+}
+
+# model.safetensors: a GPTQ weight of 4 bits, zero points stored as 0
+make_gptq() {
+	python3 -B - <<'PY'
+import json, struct
+tensors = {"l.up.qweight": ("I32", [1, 8], b"\x21" * 32), "l.up.qzeros": ("I32", [1, 1], bytes(4)), "l.up.scales": ("F16", [1, 8], b"\x00\x3c" * 8)}
+header, body = {}, b""
+for name, (dtype, shape, data) in tensors.items():
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+    body += data
+text = json.dumps(header).encode()
+open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+PY
+}
+
+@test "GPTQ's second form is known by checkpoint_format and by format, and others are refused by name" {
+	make_gptq
+	base='{quant_method: "gptq", bits: 4, group_size: 8, desc_act: false}'
+	for row in '{}=[0. 1. 0. 1. 0. 1. 0. 1.]' '{format: "gptq"}=[0. 1. 0. 1. 0. 1. 0. 1.]' '{checkpoint_format: "gptq_v2"}=[1. 2. 1. 2. 1. 2. 1. 2.]' \
+		'{format: "gptq_v2"}=[1. 2. 1. 2. 1. 2. 1. 2.]' '{format: "gptq_v2", checkpoint_format: "gptq_v2"}=[1. 2. 1. 2. 1. 2. 1. 2.]'; do
+		says config.json "{quantization_config: ($base + ${row%%=*})}"
+		ckpt cat -q --dequantize model.safetensors 'l.up.weight[0]'; want 0
+		[ "$output" = "${row#*=}" ]
+		says quantize_config.json "$base + ${row%%=*} | del(.quant_method)"; rm config.json
+		ckpt cat -q --dequantize model.safetensors 'l.up.weight[0]'; want 0
+		[ "$output" = "${row#*=}" ]
+		rm quantize_config.json
+	done
+	for key in format checkpoint_format; do
+		for form in marlin bitblas banana; do
+			says config.json "{quantization_config: ($base + {$key: \"$form\"})}"
+			refused "quantized by 'gptq, $form', which ckpt does not know"
+		done
+		says config.json "{quantization_config: ($base + {$key: 3})}"
+		refused "config.json: $key is no text"
+	done
+	says config.json "{quantization_config: ($base + {is_marlin_format: true})}"
+	refused "quantized by 'gptq, marlin', which ckpt does not know"
+	says config.json "{quantization_config: ($base + {format: \"gptq_v2\", checkpoint_format: \"gptq\"})}"
+	refused "config.json: checkpoint_format says 'gptq', and format 'gptq_v2'"
+}
+
+@test "what two files of a folder both say has to be the same" {
+	make_gptq
+	base='{bits: 4, group_size: 8, desc_act: false, sym: true}'
+	says config.json "{quantization_config: ($base + {quant_method: \"gptq\"})}"
+	for row in 'sym={sym: false}' 'group_size={group_size: -1}' 'lm_head={lm_head: true}' 'format={format: "gptq_v2"}'; do
+		says config.json "{quantization_config: ($base + {quant_method: \"gptq\", lm_head: false})}"
+		says quantize_config.json "$base + ${row#*=}"
+		refused "quantize_config.json: says another ${row%%=*} than config.json beside it"
+	done
+	says quantize_config.json "$base + {damp_percent: 0.1}"
+	ckpt cast -f --dequantize f32 model.safetensors other.safetensors; [ "$status" = 0 ]
+	says quant_config.json '{w_bit: 4, q_group_size: 8, zero_point: true, version: "GEMM"}'
+	refused "quant_config.json: says another format than config.json beside it"
+	rm quant_config.json
+	make a.weight a.weight_scale_inv
+	config '{"quant_method": "fp8"}'
+	says quantize_config.json '{bits: 4, group_size: 128}'
+	refused "quantize_config.json: says another format than config.json beside it"
+	rm quantize_config.json
+	echo '{"quantization": []}' > hf_quant_config.json
+	refused "hf_quant_config.json: quantization is no JSON object"
+}
+
+@test "what is said of the text model in a config.json of several models counts" {
+	make a.weight a.weight_scale_inv
+	says config.json '{text_config: {quantization_config: {quant_method: "fp8", weight_block_size: [1, 2]}}}'
+	refused "'a.weight_scale_inv' is float32 [1, 1]: wanted [2, 2]"
+	says config.json '{thinker_config: {text_config: {quantization_config: {quant_method: "quanto"}}}}'
+	refused "quantized by 'quanto', which ckpt does not know"
+	says config.json '{quantization_config: {quant_method: "fp8"}, vision_config: {quantization_config: null}, text_config: {quantization_config: {quant_method: "fp8"}}}'
+	ckpt cast -f --dequantize f32 model.safetensors other.safetensors; [ "$status" = 0 ]
+	says config.json '{quantization_config: {quant_method: "fp8"}, text_config: {quantization_config: {quant_method: "gptq"}}}'
+	refused "the quantization_config of text_config and another one say different things"
+	says config.json '{text_config: {quantization_config: "fp8"}}'
+	refused "config.json: quantization_config is no JSON object"
+}
