@@ -509,12 +509,31 @@ static int check_sparsity(const struct ckpt_quant_group *g, struct ckpt_error *e
 			     g->quant->config.path, NULL, CKPT_NO_OFFSET);
 }
 
+/* Rotations, transform/transform_config.py: what they made of a weight is another weight, and activations are rotated as well. */
+static int check_transform(const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const json_t *transform = json_object_get(g->quant->config.says, "transform_config"),
+		     *groups = json_object_get(transform, "config_groups");
+
+	if (!transform || json_is_null(transform) ||
+	    (json_is_object(transform) && !json_object_size(groups)))
+		return 0;
+	return ckpt_error_at(
+		err,
+		ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"transform_config says that weights are transformed, which ckpt does not undo"),
+		g->quant->config.path, NULL, CKPT_NO_OFFSET);
+}
+
 int ckpt_fill_compressed_tensors(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
 	struct settings s;
 	int rc = check_sparsity(g, err);
 
+	if (rc == 0)
+		rc = check_transform(g, err);
 	if (rc == 0)
 		rc = read_settings(g, &s, err);
 	if (rc < 0)

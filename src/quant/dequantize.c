@@ -95,8 +95,8 @@ static bool add_parts(struct ckpt_buf *out, const struct ckpt_quant_group *g)
 		ckpt_buf_printf(out, "%d", r);
 		if (!t)
 			continue;
-		ckpt_buf_printf(out, " %" PRId64 " %d %" PRIu64, t->storage, (int)t->dtype,
-				t->offset);
+		ckpt_buf_printf(out, " %" PRId64 " %d %d %" PRIu64, t->storage, (int)t->dtype,
+				t->is_neg, t->offset);
 		for (uint32_t i = 0; i < t->ndim; i++)
 			ckpt_buf_printf(out, " %" PRIu64 "/%" PRIu64, t->shape[i], t->stride[i]);
 	}

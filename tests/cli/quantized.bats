@@ -224,7 +224,10 @@ PY
 	make_two '["Linear"]' '[]' '{"sparsity_config": {"format": "sparse-24-bitmask"}}'
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 2 && $stderr = *"config.json: sparsity_config says 'sparse-24-bitmask', which ckpt does not know"* ]]
-	make_two '["Linear"]' '[]' '{"sparsity_config": {"format": "dense"}}'
+	make_two '["Linear"]' '[]' '{"transform_config": {"config_groups": {"u": {"type": "hadamard", "apply": [{"targets": ["Linear"], "location": "weight_input"}]}}}}'
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"config.json: transform_config says that weights are transformed, which ckpt does not undo"* ]]
+	make_two '["Linear"]' '[]' '{"sparsity_config": {"format": "dense"}, "transform_config": {"config_groups": {}}}'
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 }
 

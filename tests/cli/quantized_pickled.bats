@@ -142,3 +142,21 @@ out = {"a.weight": q, "a.SCB": tensor("float32", [1], floats(127)), "b.weight": 
 	ckpt cat -q out.pt a.weight; want 0
 	[ "$output" = '[[ 127. -127.]]' ]
 }
+
+@test "the negative bit of a scale turns its sign" {
+	pickled fp8.pt '
+q = tensor("float8", [1, 2], b"\x38\x40")
+scale = tensor("float32", [1, 1], floats(2))
+out = {"a.weight": q, "a.weight_scale_inv": tensor("float32", [1, 1], scale.args[0], {"neg": True}), "b.weight": q, "b.weight_scale_inv": scale}
+'
+	ckpt cast --dequantize f32 fp8.pt out.pt; want 0
+	ckpt cat -q out.pt a.weight; want 0
+	[ "$output" = '[[-2. -4.]]' ]
+	ckpt cat -q out.pt b.weight; want 0
+	[ "$output" = '[[2. 4.]]' ]
+	pickled codes.pt '
+out = {"a.weight": tensor("float8", [1, 2], b"\x38\x40", {"neg": True}), "a.weight_scale_inv": tensor("float32", [1, 1], floats(2))}
+'
+	ckpt cast --dequantize f32 codes.pt out2.pt
+	[[ $status = 2 && $stderr = *"'a.weight' is float8_e4m3fn [1, 2]: its negative bit is set"* && ! -e out2.pt ]]
+}
