@@ -290,6 +290,28 @@ static bool is_of_cache(const char *suffix)
 	       !strcmp(suffix, ".q_scale");
 }
 
+/*
+ * Is E, a scale of a cache with the first FRONT bytes of its key in front, of an attention in a block with quantized weights,
+ * or does the configuration say that caches are quantized? A tensor of another meaning may have such a name.
+ */
+static bool has_cache(const struct mapping *m, const struct ckpt_quant_entry *e, uint32_t front)
+{
+	const json_t *says = m->q->config.says, *scheme = json_object_get(says, "kv_cache_scheme"),
+		     *algo = json_object_get(says, "kv_cache_quant_algo");
+	const char *dot = memrchr(e->key, '.', front);
+	uint32_t len = dot ? (uint32_t)(dot - e->key) : front;
+
+	if ((scheme && !json_is_null(scheme)) || (algo && !json_is_null(algo)))
+		return true;
+	for (size_t i = 0; i < m->by_base.count; i++) {
+		const struct ckpt_strmap_entry *base = &m->by_base.entries[i];
+
+		if (base->len > len && !memcmp(base->key, e->key, len) && base->key[len] == '.')
+			return true;
+	}
+	return false;
+}
+
 /* Scales of activations, beside a quantized weight: up to one number for each channel, not a tensor of another meaning. */
 static int drop_scales(const struct mapping *m, struct ckpt_quant_entry *e, struct ckpt_error *err)
 {
@@ -299,7 +321,8 @@ static int drop_scales(const struct mapping *m, struct ckpt_quant_entry *e, stru
 	s = e->group ? NULL : suffix_of(m->q->format, e, &front);
 	if (!s || s->role != CKPT_PART_ACTIVATIONS || e->t->ndim > 1 || !m->by_base.count)
 		return 0;
-	if (is_of_cache(s->text) || ckpt_strmap_find(&m->by_base, e->key, front))
+	if (ckpt_strmap_find(&m->by_base, e->key, front) ||
+	    (is_of_cache(s->text) && has_cache(m, e, front)))
 		return drop(m->q, e, err);
 	return 0;
 }

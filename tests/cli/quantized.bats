@@ -413,3 +413,25 @@ PY
 	says config.json '{text_config: {quantization_config: "fp8"}}'
 	refused "config.json: quantization_config is no JSON object"
 }
+
+@test "scales of caches are left out where a block has quantized weights, and a tensor of such a name elsewhere stays" {
+	python3 -B - <<'PY'
+import json, struct
+one = ("F32", [1], struct.pack("<f", 2))
+tensors = {"m.l.0.attn.o.weight": ("F8_E4M3", [1, 2], b"\x38\x40"), "m.l.0.attn.o.weight_scale": one, "m.l.0.attn.k_scale": one, "m.l.0.attn.k.v_scale": one,
+           "m.l.0.x.q_scale": ("F32", [1, 1], one[2]), "vision.attn.k_scale": one, "q_scale": one}
+header, body = {}, b""
+for name, (dtype, shape, data) in tensors.items():
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+    body += data
+text = json.dumps(header).encode()
+open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+PY
+	ckpt cast -f --dequantize f32 --as modelopt model.safetensors out.safetensors; want 0
+	[[ $output = "1 weight dequantized, 2 scales of activations left out, "* ]]
+	ckpt ls out.safetensors; want 0
+	[[ $output = *"vision.attn.k_scale"* && $output = *"m.l.0.x.q_scale"* && $output != *"attn.k.v_scale"* && $output != *"m.l.0.attn.k_scale"* ]]
+	says hf_quant_config.json '{quantization: {quant_algo: "FP8", kv_cache_quant_algo: "FP8"}}'
+	ckpt cast -f --dequantize f32 model.safetensors out.safetensors; want 0
+	[[ $output = "1 weight dequantized, 4 scales of activations left out, "* ]]
+}
