@@ -143,7 +143,7 @@ static int fill_nested(struct ckpt_quant_group *g, const json_t *state, uint64_t
 static int check_kind(const struct ckpt_quant_group *g, const char *kind, struct ckpt_error *err)
 {
 	const json_t *says = g->quant->config.says;
-	const char *type = ckpt_quant_config_text(says, "bnb_4bit_quant_type");
+	const char *type = ckpt_quant_config_text(says, "bnb_4bit_quant_type"), *key;
 	bool four = ckpt_quant_config_true(says, "load_in_4bit", false),
 	     eight = ckpt_quant_config_true(says, "load_in_8bit", false);
 	char shown[80];
@@ -152,6 +152,11 @@ static int check_kind(const struct ckpt_quant_group *g, const char *kind, struct
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					 "it is %s, and the configuration says %s", kind,
 					 four ? "load_in_4bit" : "load_in_8bit");
+	key = strcmp(kind, "int8") != 0 ? "load_in_4bit" : "load_in_8bit";
+	if (json_is_false(json_object_get(says, key)))
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "it is %s, and the configuration says that %s is false",
+					 kind, key);
 	if (strcmp(kind, "int8") != 0 && four && type && strcmp(type, kind) != 0)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					 "it is %s, and the configuration says '%s'", kind,

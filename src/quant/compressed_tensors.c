@@ -28,6 +28,7 @@ static int read_settings(struct ckpt_quant_group *g, struct settings *out, struc
 {
 	char *module = strndup(g->base, g->base_len);
 	const char *type;
+	char shown[80];
 	int rc = module ? ckpt_quant_config_weights(&g->quant->config, module, &out->weights,
 						    &out->format, err)
 			: ckpt_fail_nomem(err);
@@ -36,6 +37,9 @@ static int read_settings(struct ckpt_quant_group *g, struct settings *out, struc
 	if (rc < 0)
 		return ckpt_error_at(err, rc, g->quant->config.path, NULL, CKPT_NO_OFFSET);
 	type = ckpt_quant_config_text(out->weights, "type");
+	if (type && strcmp(type, "float") != 0 && strcmp(type, "int") != 0)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says type '%s'",
+					 ckpt_escape(shown, sizeof(shown), type, strlen(type)));
 	out->strategy = ckpt_quant_config_text(out->weights, "strategy");
 	out->is_float = type && !strcmp(type, "float");
 	out->bits = ckpt_quant_config_int(out->weights, "num_bits", 0);

@@ -221,6 +221,11 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 						 "a row is no multiple of 32 numbers");
 		return ckpt_fill_blocks(g, 1, 32, err);
 	}
+	if (block && !json_is_null(block) && json_array_size(block) != 2)
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_FORMAT,
+					       "weight_block_size is no pair of sizes"),
+				     g->quant->config.path, NULL, CKPT_NO_OFFSET);
 	if (json_array_size(block) == 2) {
 		rows = json_integer_value(json_array_get(block, 0));
 		cols = json_integer_value(json_array_get(block, 1));
@@ -352,8 +357,13 @@ static int check_group_size(const struct ckpt_quant_group *g, enum modelopt_kind
 	int64_t size = ckpt_quant_config_int(g->quant->config.says, "group_size", 0),
 		want = kind == MO_NVFP4 ? 16 : kind == MO_MXFP8 || kind == MO_MXFP4 ? 32 : 0;
 
-	if (!want || !size || size == want)
+	if (size == 0 || size == want || (!want && size == -1))
 		return 0;
+	if (!want)
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "the configuration says groups of %" PRId64
+					 ", and the algorithm has none",
+					 size);
 	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 				 "the configuration says groups of %" PRId64
 				 ", and the scales are for %" PRId64,

@@ -9,10 +9,12 @@
  */
 #include "quant/fill.h"
 
+#include "base/text.h"
 #include "tensor/shape.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_ORDER = 4 << 20 }; /* bytes of a g_idx */
@@ -155,6 +157,75 @@ static int check_order(struct ckpt_quant_group *g, struct ckpt_error *err)
 	return rc;
 }
 
+/*
+ * gptqmodel 7.7, quantization/config.py, dynamic_get(): patterns of modules, those with "-:" are not quantized, others have settings of
+ * their own; the first one that means a module counts. *SAYS: those settings, or NULL.
+ */
+static int find_dynamic(const struct ckpt_quant_group *g, const json_t **says,
+			struct ckpt_error *err)
+{
+	const json_t *dynamic = json_object_get(g->quant->config.says, "dynamic"), *one;
+	char *module = strndup(g->base, g->base_len), shown[120];
+	const char *key;
+	int rc = module ? 0 : ckpt_fail_nomem(err);
+
+	*says = NULL;
+	if (rc == 0 && dynamic && !json_is_null(dynamic) && !json_is_object(dynamic))
+		rc = ckpt_fail(err, CKPT_E_FORMAT, "dynamic is no JSON object");
+	json_object_foreach((json_t *)dynamic, key, one)
+	{
+		bool excludes = !strncmp(key, "-:", 2);
+		char *pattern = NULL;
+
+		if (rc == 0 && asprintf(&pattern, "re:%s",
+					key + (excludes || !strncmp(key, "+:", 2) ? 2 : 0)) < 0)
+			rc = ckpt_fail_nomem(err);
+		if (rc == 0)
+			rc = ckpt_quant_target_matches(pattern, module, err);
+		free(pattern);
+		if (rc > 0 && excludes)
+			rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					       "the configuration excludes '%s' (dynamic)",
+					       ckpt_escape(shown, sizeof(shown), key, strlen(key)));
+		else if (rc > 0)
+			*says = one;
+		if (rc)
+			break;
+	}
+	free(module);
+	return rc < 0 ? rc : 0;
+}
+
+/* What changes numbers in a way that nothing here undoes, or says of the words what they are not. */
+static int check_settings(const struct ckpt_quant_group *g, const json_t *own,
+			  struct ckpt_error *err)
+{
+	static const char *const keys[] = { "bits", "group_size", "desc_act", "sym" };
+	const json_t *says = g->quant->config.says, *rotation = json_object_get(says, "rotation");
+	const char *words = ckpt_quant_config_text(says, "pack_dtype");
+	char shown[80];
+
+	if (words && strcmp(words, "int32") != 0)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "the configuration says words of %s (pack_dtype)",
+					 ckpt_escape(shown, sizeof(shown), words, strlen(words)));
+	if (rotation && !json_is_null(rotation))
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"rotation says that weights are rotated, which ckpt does not undo");
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const json_t *one = json_object_get(own, keys[i]),
+			     *all = json_object_get(says, keys[i]);
+
+		if (one && !json_equal((json_t *)one, (json_t *)all))
+			return ckpt_quant_misfit(
+				g, CKPT_PART_ITEMS, err,
+				"the configuration says another %s of this module (dynamic), which ckpt does not know",
+				keys[i]);
+	}
+	return 0;
+}
+
 int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros,
@@ -162,10 +233,15 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	struct ckpt_quant_weight *w = &g->weight;
 	const char *why;
+	const json_t *own;
 	uint64_t inputs, cols;
 	int64_t size;
 	int rc = check_common(g, err);
 
+	if (rc == 0)
+		rc = find_dynamic(g, &own, err);
+	if (rc == 0)
+		rc = check_settings(g, own, err);
 	if (rc < 0)
 		return rc;
 	zeros = ckpt_quant_tensor(g, CKPT_PART_ZEROS);
@@ -211,6 +287,34 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	return rc < 0 ? rc : ckpt_quant_bytes(g, CKPT_PART_GROUPS, &w->group_of_row, err);
 }
 
+/* transformers' and AWQ's own names of the same settings; and llm-awq, whose layout is another one. */
+static int check_old_names(const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	static const char *const keys[][2] = { { "bits", "w_bit" },
+					       { "group_size", "q_group_size" } };
+	const json_t *says = g->quant->config.says;
+	const char *backend = ckpt_quant_config_text(says, "backend");
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const json_t *one = json_object_get(says, keys[i][0]),
+			     *two = json_object_get(says, keys[i][1]);
+
+		if (one && two && !json_equal((json_t *)one, (json_t *)two))
+			return ckpt_error_at(err,
+					     ckpt_fail(err, CKPT_E_FORMAT,
+						       "%s and %s say different things", keys[i][0],
+						       keys[i][1]),
+					     g->quant->config.path, NULL, CKPT_NO_OFFSET);
+	}
+	if (backend && !strcmp(backend, "llm-awq"))
+		return ckpt_error_at(
+			err,
+			ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				  "AWQ's layout is that of llm-awq, and only 'gemm' is known"),
+			g->quant->config.path, NULL, CKPT_NO_OFFSET);
+	return 0;
+}
+
 int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros,
@@ -222,6 +326,8 @@ int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 		bits = ckpt_quant_config_int(says, "bits", ckpt_quant_config_int(says, "w_bit", 4));
 	int rc = check_common(g, err);
 
+	if (rc == 0)
+		rc = check_old_names(g, err);
 	if (rc < 0)
 		return rc;
 	if (version && strcmp(version, "gemm") != 0 && strcmp(version, "GEMM") != 0)

@@ -62,9 +62,31 @@ static const struct {
 	{ "fp8", "ignored_layers", name_matches },
 	{ "mxfp4", "modules_to_not_convert", name_matches },
 	{ "awq", "modules_to_not_convert", name_matches },
+	{ "gptq", "modules_to_not_convert", name_matches },
+	{ "gptq_v2", "modules_to_not_convert", name_matches },
 	{ "bitsandbytes", "llm_int8_skip_modules", name_matches },
 	{ "torchao", "modules_to_not_convert", name_matches },
 };
+
+/* Lists that are none, whose readers take them for other things: a text for its letters, for instance. */
+static int check_lists(const struct ckpt_quant *q, struct ckpt_error *err)
+{
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const json_t *list = json_object_get(q->config.says, lists[i].key), *one;
+		bool fits = !list || json_is_null(list) || json_is_array(list);
+		size_t n;
+
+		if (strcmp(lists[i].format, q->format->name) != 0)
+			continue;
+		json_array_foreach((json_t *)list, n, one) fits &= json_is_string(one);
+		if (!fits)
+			return ckpt_error_at(err,
+					     ckpt_fail(err, CKPT_E_FORMAT, "%s is no list of names",
+						       lists[i].key),
+					     q->config.path, NULL, CKPT_NO_OFFSET);
+	}
+	return 0;
+}
 
 /* 1: MODULE is excluded, by *TEXT in the list *KEY. */
 static int is_excluded(const struct ckpt_quant *q, const char *module, const char **text,
@@ -195,6 +217,7 @@ int ckpt_quant_check_modules(const struct ckpt_quant *q, struct ckpt_error *err)
 
 	if (!q->config.says)
 		return 0;
+	rc = check_lists(q, err);
 	for (uint32_t i = 0; rc == 0 && i < q->group_count; i++) {
 		const struct ckpt_quant_group *g = q->groups[i];
 		char *module, *leaf;

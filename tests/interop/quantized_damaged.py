@@ -218,7 +218,7 @@ def packed(bits, symmetric, g_idx=False):
         file.add(X + ".weight_g_idx", "I32", [96], i32([n * 7 % 96 // 32 for n in range(96)]))
         parts.append(Part(".weight_g_idx", ONE, ("I64", "I16", "U16")))
     wrong = [(WEIGHTS + "num_bits", value) for value in (1, 2, 3, 5, 16, 0, -4, 8 if bits == 4 else 4)]
-    wrong += [(WEIGHTS + "group_size", value) for value in (16, 64, 128, 0, -2, 96, 1 << 64)] + [(WEIGHTS + "type", "float"), (WEIGHTS + "strategy",
+    wrong += [(WEIGHTS + "group_size", value) for value in (16, 64, 128, 0, -2, 96, 1 << 64)] + [(WEIGHTS + "type", "float"), (WEIGHTS + "type", "strange"), (WEIGHTS + "strategy",
             "channel"), (WEIGHTS + "strategy", "block")]
     return file, parts, wrong + other_formats("pack-quantized") + ([(WEIGHTS + "symmetric", False)] if symmetric else [])
 
@@ -546,7 +546,7 @@ def with_bytes(file, name, data, text, shape=None):
 
 # Lists of modules that are not quantized, by what the configuration calls the package.
 EXCLUDING = {"fp8": ("modules_to_not_convert", "ignored_layers"), "compressed-tensors": ("ignore",), "modelopt": ("ignore",),
-             "awq": ("modules_to_not_convert",), "bitsandbytes": ("llm_int8_skip_modules",), "torchao": ("modules_to_not_convert",)}
+             "awq": ("modules_to_not_convert",), "gptq": ("modules_to_not_convert",), "bitsandbytes": ("llm_int8_skip_modules",), "torchao": ("modules_to_not_convert",)}
 
 
 def special(scheme, file):
@@ -594,7 +594,15 @@ def special(scheme, file):
         other = changed(file)
         other.config["quantization_config"][key] = ["strange", X]
         yield "%s has the module" % key, other
-    settings = {"gptq_act": ({"desc_act": False},), "bnb_int8": ({"load_in_8bit": False, "load_in_4bit": True},),
+        for value in (X, {X: 1}, [1], [[X]], 3):
+            other = changed(file)
+            other.config["quantization_config"][key] = value
+            yield "%s is %r" % (key, value), other
+    settings = {"gptq_act": ({"desc_act": False},), "bnb_int8": ({"load_in_8bit": False, "load_in_4bit": True}, {"load_in_8bit": False}),
+                "gptq": ({"dynamic": {"-:.*up_proj": {}}}, {"dynamic": {"+:.*down": {"bits": 8}, "model.layers": {"group_size": 64}}}, {"dynamic": {"model": {"bits": 8}}},
+                         {"dynamic": ["model"]}, {"dynamic": {"(": {}}}, {"pack_dtype": "int64"}, {"rotation": "hadamard"}, {"format": "gptq_v2"}, {"is_marlin_format": True}),
+                "awq": ({"w_bit": 8}, {"q_group_size": 64}, {"backend": "llm-awq"}), "modelopt_fp8": ({"group_size": 16},),
+                "ct_int4": ({"transform_config": {"config_groups": {"u": {"type": "hadamard"}}}}, {"transform_config": []}),
                 "modelopt_nvfp4": ({"group_size": 32},), "modelopt_mxfp4": ({"group_size": 16},), "fp8_blocks": ({"fmt": "e5m2"},)}
     for more in settings.get(scheme, ({"bnb_4bit_quant_type": "fp4"}, {"load_in_8bit": True, "load_in_4bit": False}) if scheme.startswith("bnb") else ()):
         other = changed(file)
