@@ -271,7 +271,8 @@ static int check_others(const struct mapping *m, const struct ckpt_quant_entry *
 
 		s = e->group || e->dropped ? NULL : suffix_of(other, e, &front);
 		if (!s || (s->role != CKPT_PART_SCALES && s->role != CKPT_PART_ZEROS &&
-			   s->role != CKPT_PART_REFUSED && s->role != CKPT_PART_GLOBAL))
+			   s->role != CKPT_PART_REFUSED && s->role != CKPT_PART_GLOBAL &&
+			   s->role != CKPT_PART_GROUPS))
 			continue;
 		if (ckpt_strmap_find(&m->by_base, e->key, front))
 			return ckpt_fail(

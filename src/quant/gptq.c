@@ -217,6 +217,10 @@ static int check_settings(const struct ckpt_quant_group *g, const json_t *own,
 		const json_t *one = json_object_get(own, keys[i]),
 			     *all = json_object_get(says, keys[i]);
 
+		if (i >= 2 && all && !json_is_null(all) && !json_is_boolean(all))
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+						 "the configuration's %s is neither true nor false",
+						 keys[i]);
 		if (one && !json_equal((json_t *)one, (json_t *)all))
 			return ckpt_quant_misfit(
 				g, CKPT_PART_ITEMS, err,

@@ -581,6 +581,10 @@ def special(scheme, file):
         for text in (b"", b"{", b"[]", b"null", b"\xff\xfe", b"{}", json.dumps(good).encode()[:-1], b"[" * 200, b'{"shape":' * 50,
                      json.dumps(good).encode() + b"x"):
             yield with_bytes(file, name, text, "quant_state is %r" % text[:20], [len(text)])
+    if scheme == "awq":
+        other = changed(file)
+        other.add(X + ".g_idx", "I32", [96], i32([n // 32 for n in range(96)]))
+        yield "a g_idx is there", other
     if scheme.startswith("modelopt"):
         for value in ("FP8", "NVFP4", "MXFP8", "STRANGE", None, 4):
             if value != file.config["quantization_config"]["quant_algo"] and not (scheme == "modelopt_fp8_channel" and value == "FP8"):
@@ -600,7 +604,7 @@ def special(scheme, file):
             yield "%s is %r" % (key, value), other
     settings = {"gptq_act": ({"desc_act": False},), "bnb_int8": ({"load_in_8bit": False, "load_in_4bit": True}, {"load_in_8bit": False}),
                 "gptq": ({"dynamic": {"-:.*up_proj": {}}}, {"dynamic": {"+:.*down": {"bits": 8}, "model.layers": {"group_size": 64}}}, {"dynamic": {"model": {"bits": 8}}},
-                         {"dynamic": ["model"]}, {"dynamic": {"(": {}}}, {"pack_dtype": "int64"}, {"rotation": "hadamard"}, {"format": "gptq_v2"}, {"is_marlin_format": True}),
+                         {"dynamic": ["model"]}, {"dynamic": {"(": {}}}, {"pack_dtype": "int64"}, {"desc_act": "no"}, {"sym": 1}, {"rotation": "hadamard"}, {"format": "gptq_v2"}, {"is_marlin_format": True}),
                 "awq": ({"w_bit": 8}, {"q_group_size": 64}, {"backend": "llm-awq"}), "modelopt_fp8": ({"group_size": 16},),
                 "ct_int4": ({"transform_config": {"config_groups": {"u": {"type": "hadamard"}}}}, {"transform_config": []}),
                 "modelopt_nvfp4": ({"group_size": 32},), "modelopt_mxfp4": ({"group_size": 16},), "fp8_blocks": ({"fmt": "e5m2"},)}
