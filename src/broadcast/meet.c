@@ -284,11 +284,6 @@ static int decide_best(const struct ckpt_meet_hello *hellos, uint32_t count,
 	strcpy(plan->transport, "mpi");
 	if (check_mpi(hellos, count, &rank, NULL) == 0)
 		return 0;
-	strcpy(plan->transport, "ucx");
-	if (check_ucx(hellos, count, &rank, NULL) == 0) {
-		advise_on_unused_gpus(hellos, count, &no_nccl, plan);
-		return 0;
-	}
 	strcpy(plan->transport, "tcp");
 	if (check_tcp(hellos, count, &rank, &no_tcp) == 0) {
 		advise_on_unused_gpus(hellos, count, &no_nccl, plan);

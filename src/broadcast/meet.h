@@ -79,8 +79,8 @@ void ckpt_meet_read_plan(const uint8_t in[CKPT_MEET_PLAN], struct ckpt_meet_plan
 
 /*
  * HELLOS: COUNT of them, by rank. WISH: "nccl", "mpi", "ucx", "tcp", "self", or NULL for the best:
- * NCCL if every rank has it and a GPU, else MPI if all were started by it, else UCX if all have the
- * plug-in, else TCP. *PLAN has no id and no place yet. Returns its status: CKPT_E_PEER if ranks do
+ * NCCL if every rank has it and a GPU, else MPI if all were started by it, else TCP. UCX is never
+ * chosen: docs/broadcast.md says why. *PLAN has no id and no place yet. Returns its status: CKPT_E_PEER if ranks do
  * not match each other, CKPT_E_UNSUPPORTED if one of them lacks something.
  */
 int ckpt_meet_decide(const struct ckpt_meet_hello *hellos, uint32_t count, const char *wish,

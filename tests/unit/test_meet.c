@@ -185,7 +185,7 @@ static void ucx_carries_where_all_have_it(void **state)
 		hellos[i].has_ucx = true;
 		lose_driver(i);
 	}
-	decides(NULL, "ucx");
+	decides(NULL, "tcp"); /* it has to be asked for */
 	decides("ucx", "ucx");
 	have_mpi();
 	decides(NULL, "mpi");
@@ -300,7 +300,7 @@ static void ranks_that_do_not_fit_are_named(void **state)
 	hellos[0].flags = hellos[3].flags = 0;
 	hellos[3].each_wish[CKPT_WISH_CHUNK] = hellos[3].each_wish[CKPT_WISH_EXPECT] = 5;
 	says("mpi", CKPT_E_PEER, 3,
-	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA) (--chunk, --expect): give all "
+	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA) (--chunk or --bandwidth, --expect): give all "
 	     "ranks the same");
 	setup(NULL);
 	hellos[3].nccl.version = 22703;
