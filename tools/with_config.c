@@ -104,33 +104,43 @@ static size_t skip_value(const char *text, size_t at)
 	return at;
 }
 
+/* Models of several parts have the entry in one of these: text_config, and what that is made of. */
+enum { MOST_NESTED = 2 };
+
 /*
- * Take the members whose keys are one of KEYS out of the object that TEXT is; TEXT ends with a NUL. False: it is no
- * object, or there is something behind it.
+ * Take the members whose keys are one of KEYS out of the object that begins at AT, and out of the objects in it, DEPTH levels
+ * down; TEXT ends with a NUL. Where the object ends; 0: it is none.
  */
-static bool take_out(char *text, const char *const *keys, size_t count)
+static size_t take_out(char *text, size_t at, const char *const *keys, size_t count, unsigned depth)
 {
-	size_t at = skip_blanks(text, 0), before;
+	size_t before;
 
 	if (text[at] != '{')
-		return false;
+		return 0;
 	before = ++at; /* where what precedes the next member ends: the bracket, or its comma begins */
 	for (;;) {
-		size_t start = skip_blanks(text, at), end;
+		size_t start = skip_blanks(text, at), value, end;
 		bool stays = true;
 
 		if (text[start] == '}')
-			return !text[skip_blanks(text, start + 1)];
+			return start + 1;
 		if (text[start] != '"')
-			return false;
+			return 0;
 		for (size_t i = 0; i < count; i++)
 			stays = stays && strncmp(text + start, keys[i], strlen(keys[i])) != 0;
 		end = skip_blanks(text, skip_text(text, start));
 		if (text[end] != ':')
-			return false;
-		end = skip_blanks(text, skip_value(text, skip_blanks(text, end + 1)));
+			return 0;
+		value = skip_blanks(text, end + 1);
+		if (stays && depth && text[value] == '{')
+			end = take_out(text, value, keys, count, depth - 1);
+		else
+			end = skip_value(text, value);
+		if (!end)
+			return 0;
+		end = skip_blanks(text, end);
 		if (text[end] != ',' && text[end] != '}')
-			return false;
+			return 0;
 		if (stays && text[end] == ',') {
 			before = end;
 			at = end + 1;
@@ -146,6 +156,14 @@ static bool take_out(char *text, const char *const *keys, size_t count)
 			at = before;
 		}
 	}
+}
+
+/* The same of the object that TEXT is. False: it is no object, or there is something behind it. */
+static bool take_out_of_text(char *text, const char *const *keys, size_t count)
+{
+	size_t end = take_out(text, skip_blanks(text, 0), keys, count, MOST_NESTED);
+
+	return end && !text[skip_blanks(text, end)];
 }
 
 /* ---- reading ---- */
@@ -200,7 +218,7 @@ static int make_plain(const char *path, struct ckpt_side_file *file)
 
 	if (is_marked)
 		memmove(text, text + 3, file->len - 2);
-	if (strlen(text) + (is_marked ? 3 : 0) != file->len || !take_out(text, keys, sizeof(keys) / sizeof(keys[0]))) {
+	if (strlen(text) + (is_marked ? 3 : 0) != file->len || !take_out_of_text(text, keys, sizeof(keys) / sizeof(keys[0]))) {
 		complain("%s: is no JSON object", path);
 		return EXIT_ERROR;
 	}
@@ -242,9 +260,26 @@ void clear_config(struct config_files *files)
 
 /* ---- what is beside OUT ---- */
 
-void note_config(const char *out)
+/* The member of ROOT, or of an object in it, that says how weights are quantized; NULL: there is none. */
+static const char *find_entry(const json_t *root, unsigned depth)
 {
 	static const char *const keys[] = { "quantization_config", "compression_config" };
+	const char *key, *found = NULL;
+	const json_t *part;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !found; i++)
+		if (json_is_object(json_object_get(root, keys[i])))
+			found = keys[i];
+	if (depth && !found)
+		json_object_foreach((json_t *)root, key, part)
+			if (!found && json_is_object(part))
+				found = find_entry(part, depth - 1);
+	return found;
+}
+
+void note_config(const char *out)
+{
+	const char *entry;
 	struct ckpt_side_file file = { .len = 0 };
 	char folder[PATH_MAX], path[PATH_MAX + 40];
 	struct stat st;
@@ -257,14 +292,11 @@ void note_config(const char *out)
 		return;
 	}
 	root = json_loadb(file.bytes, file.len, 0, NULL);
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (json_is_object(json_object_get(root, keys[i]))) {
-			fflush(stdout);
-			complain(
-				"note: %s still has the %s of the quantized weights, which loaders go by",
-				path, keys[i]);
-			break;
-		}
+	entry = json_is_object(root) ? find_entry(root, MOST_NESTED) : NULL;
+	if (entry) {
+		fflush(stdout);
+		complain("note: %s still has the %s of the quantized weights, which loaders go by", path, entry);
+	}
 	json_decref(root);
 	free((void *)file.bytes);
 }

@@ -67,7 +67,7 @@ static const struct {
 	{ "torchao", "torchao" },
 };
 
-/* Not inlined: gcc 10 warns of comparisons of texts that it knows then. */
+/* Not inlined: gcc 12 warns of comparisons of texts that it knows then. */
 __attribute__((noinline)) static void set_format(struct ckpt_quant_config *c, const char *method)
 {
 	c->format = "";

@@ -290,3 +290,27 @@ PY
 	[ "$(said one.safetensors)" = '{"author": "\u00e9\n", "format": "pt"}' ]
 	ckpt verify -q out; [ "$status" = 0 ]
 }
+
+@test "config.json of several models loses the entry wherever it is read from" {
+	model in model.safetensors
+	for nested in "{\"text_config\": {\"x\": [1, {\"y\": \"}\"}], \"quantization_config\": $FP8}, \"b\": {}}" "{\"a\": {\"text_config\": {\"quantization_config\": $FP8, \"x\": 1}}, \"quantization_config\": $FP8}"; do
+		echo "$nested" > in/config.json
+		dequantize in plain; [ "$status" = 0 ]
+		cp in/config.json plain/
+		dequantize -f in plain; [ "$status" = 0 ]
+		[[ $stderr = *"plain/config.json still has the quantization_config"* ]]
+		dequantize --with-config in out; want 0
+		python3 -B - in/config.json out/config.json <<'PY'
+import json, sys
+def without(item):
+    return {k: without(v) for k, v in item.items() if k != "quantization_config"} if isinstance(item, dict) else item
+before, after = (json.load(open(path)) for path in sys.argv[1:])
+assert after == without(before) and "quantization_config" not in json.dumps(after), after
+PY
+		rm -r out plain
+	done
+	echo '{"a": {"b": 1' > in/config.json
+	dequantize --as fp8 --with-config in out
+	[[ $status = 2 && $stderr = *"config.json"*"JSON"* ]]
+	[ ! -e out ]
+}
