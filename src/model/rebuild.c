@@ -233,6 +233,19 @@ static int parse_parameter(struct parser *p, const struct ckpt_seq *args, struct
 	return rc;
 }
 
+/* Tensors of places, which are kept as they are: torch makes the storage larger of one that reaches out of it. */
+static int check_parts(struct parser *p, const struct ckpt_seq *parts, uint32_t first, uint32_t end)
+{
+	int rc = 0;
+
+	for (uint32_t i = first; rc >= 0 && i < end && i < parts->count; i++) {
+		struct ckpt_tensor part = { .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1 };
+
+		rc = parse_value(p, parts->items[i], &part);
+	}
+	return rc < 0 ? rc : 0;
+}
+
 static int parse_sparse(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
 {
 	const struct ckpt_value *layout = arg(p, args, 0), *data = arg(p, args, 1), *values;
@@ -254,6 +267,8 @@ static int parse_sparse(struct parser *p, const struct ckpt_seq *args, struct ck
 	values = arg(p, &data->u.seq, coo ? 1 : 2);
 	inner = (struct ckpt_tensor){ .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1 };
 	rc = parse_inner(p, values, &inner);
+	if (rc == 0)
+		rc = check_parts(p, &data->u.seq, 0, coo ? 1 : 2);
 	t->kind = CKPT_KIND_SPARSE;
 	t->dtype = inner.dtype;
 	t->device = inner.device;
@@ -269,6 +284,8 @@ static int parse_nested(struct parser *p, const struct ckpt_seq *args, struct ck
 	struct ckpt_tensor buffer = { .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1 };
 	int rc = parse_inner(p, arg(p, args, 0), &buffer);
 
+	if (rc == 0)
+		rc = check_parts(p, args, 1, 4);
 	*t = buffer;
 	t->kind = CKPT_KIND_NESTED;
 	t->layout = "nested";

@@ -269,6 +269,29 @@ b'
 	[[ $output = *": archive/data/2: 's' has 1 NaN and 0 infinite values"*"NOT FINITE: 1 tensor,"* ]]
 }
 
+@test "a part of a sparse or nested tensor that reaches out of its storage" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import struct
+	from files import *
+	layout = glob("torch.serialization", "_get_layout") + b"(" + text("torch.sparse_coo") + b"tR"
+	data = [("data/1", bytes(16)), ("data/2", bytes(16))]
+	whole, out = (tensor(key="1", kind="LongStorage", numel=2, shape=(1, count), stride=(count, 1)) for count in (2, 3))
+	values = tensor(key="2", shape=(2,))
+	for name, part in (("fine", whole), ("out", out)):
+	    body = b"}(" + text("s") + glob("torch._utils", "_rebuild_sparse_tensor") + b"(" + layout + b"(" + part + values + numbers((9,)) + b"ttRu"
+	    open("sparse-%s.pt" % name, "wb").write(torch_file(pickled(body), extra=data))
+	    body = b"}(" + text("n") + glob("torch._utils", "_rebuild_nested_tensor") + b"(" + values + whole + whole + part + b"tRu"
+	    open("nested-%s.pt" % name, "wb").write(torch_file(pickled(body), extra=data))
+	END
+	for kind in sparse nested; do
+		ckpt verify $kind-fine.pt; want 0
+		ckpt verify $kind-out.pt; want 1
+		[[ $output = *"reaches 24 bytes into its storage '1' of 16 bytes"* ]]
+		ckpt ls $kind-out.pt
+		[[ $status = 2 && $stderr = *"reaches 24 bytes into its storage '1' of 16 bytes"* ]]
+	done
+}
+
 @test "a directory: every item, and the index against them" {
 	"$CKPT" split -q --ranks 2 ddp_trainer.pt dcp
 	ckpt verify dcp; want 0
