@@ -207,11 +207,29 @@ static int parse_v3(struct parser *p, const struct ckpt_seq *args, struct ckpt_t
 	return rc < 0 ? rc : parse_strided(p, args, t);
 }
 
+/* Tensors that others need, of places or scales: torch makes the storage larger of one that reaches out of it. */
+static int check_parts(struct parser *p, const struct ckpt_seq *parts, uint32_t first, uint32_t end)
+{
+	int rc = 0;
+
+	for (uint32_t i = first; rc >= 0 && i < end && i < parts->count; i++) {
+		struct ckpt_tensor part = { .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1 };
+
+		rc = parse_value(p, parts->items[i], &part);
+	}
+	return rc < 0 ? rc : 0;
+}
+
 static int parse_quantized(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
 {
+	const struct ckpt_value *quantizer = arg(p, args, 4); /* (scheme, scales, zero points[, axis]) */
+	int rc = parse_strided(p, args, t);
+
 	t->kind = CKPT_KIND_QUANTIZED;
 	t->requires_grad = is_true(arg(p, args, 5));
-	return parse_strided(p, args, t);
+	if (rc == 0 && quantizer->kind == CKPT_TUPLE)
+		rc = check_parts(p, &quantizer->u.seq, 1, 3);
+	return rc;
 }
 
 /* A Parameter and the like: a tensor inside, plus a mark. */
@@ -231,19 +249,6 @@ static int parse_parameter(struct parser *p, const struct ckpt_seq *args, struct
 	t->requires_grad = is_true(arg(p, args, 1));
 	t->attributes = args->count > 3 ? arg(p, args, 3) : NULL;
 	return rc;
-}
-
-/* Tensors of places, which are kept as they are: torch makes the storage larger of one that reaches out of it. */
-static int check_parts(struct parser *p, const struct ckpt_seq *parts, uint32_t first, uint32_t end)
-{
-	int rc = 0;
-
-	for (uint32_t i = first; rc >= 0 && i < end && i < parts->count; i++) {
-		struct ckpt_tensor part = { .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1 };
-
-		rc = parse_value(p, parts->items[i], &part);
-	}
-	return rc < 0 ? rc : 0;
 }
 
 static int parse_sparse(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)

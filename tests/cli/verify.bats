@@ -269,7 +269,7 @@ b'
 	[[ $output = *": archive/data/2: 's' has 1 NaN and 0 infinite values"*"NOT FINITE: 1 tensor,"* ]]
 }
 
-@test "a part of a sparse or nested tensor that reaches out of its storage" {
+@test "a part of a sparse, nested or quantized tensor that reaches out of its storage" {
 	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
 	import struct
 	from files import *
@@ -282,8 +282,11 @@ b'
 	    open("sparse-%s.pt" % name, "wb").write(torch_file(pickled(body), extra=data))
 	    body = b"}(" + text("n") + glob("torch._utils", "_rebuild_nested_tensor") + b"(" + values + whole + whole + part + b"tRu"
 	    open("nested-%s.pt" % name, "wb").write(torch_file(pickled(body), extra=data))
+	    scheme = glob("torch", "per_channel_affine")
+	    body = b"}(" + text("q") + glob("torch._utils", "_rebuild_qtensor") + b"(" + storage("2", "QInt8Storage", 16) + number(0) + numbers((2,)) + numbers((1,)) + b"(" + scheme + part + whole + b"K\x00t\x89" + glob("collections", "OrderedDict") + b")RtRu"
+	    open("quantized-%s.pt" % name, "wb").write(torch_file(pickled(body), extra=data))
 	END
-	for kind in sparse nested; do
+	for kind in sparse nested quantized; do
 		ckpt verify $kind-fine.pt; want 0
 		ckpt verify $kind-out.pt; want 1
 		[[ $output = *"reaches 24 bytes into its storage '1' of 16 bytes"* ]]
