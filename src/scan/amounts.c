@@ -15,9 +15,11 @@ static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)
 	return (v->kind == CKPT_TUPLE || v->kind == CKPT_LIST) && i < v->u.seq.count ? v->u.seq.items[i] : &ckpt_value_none;
 }
 
-/* Items or bytes that a copy of V has. */
-static uint64_t size_of(const struct ckpt_value *v)
+/* Items or bytes that a copy of V has. A storage, or a tensor, is shared by what is made of it. */
+static uint64_t size_of(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
+	if (v->kind == CKPT_CALL && ckpt_scan_type(w, v) & (CKPT_TYPE_STORAGE | CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED))
+		return 0;
 	/* bytes that a call makes of text */
 	for (unsigned depth = 0; v->kind == CKPT_CALL; depth++) {
 		if (depth == MOST_DEPTH)
@@ -45,9 +47,9 @@ void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values)
 
 	if (values->kind == CKPT_TUPLE)
 		for (uint32_t i = 0; i < values->u.seq.count; i++)
-			w->copied += size_of(values->u.seq.items[i]);
+			w->copied += size_of(w, values->u.seq.items[i]);
 	else
-		w->copied += size_of(values);
+		w->copied += size_of(w, values);
 	if (!before && w->copied > COPIES_BASE + TIMES * w->in->len)
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
 			       "the same values are given to call after call: the copies are more than twice what the pickle has");
@@ -97,9 +99,9 @@ static uint64_t content_of(struct ckpt_scan_walk *w, const struct ckpt_value *v,
 		return all;
 	}
 	if (v->kind != CKPT_CALL)
-		return size_of(v);
+		return size_of(w, v);
 	if (type == CKPT_TYPE_NUMPY_ARRAY)
-		return v->u.call->state ? size_of(item(v->u.call->state, 4)) : size_of(item(v->u.call->args, 0));
+		return v->u.call->state ? size_of(w, item(v->u.call->state, 4)) : size_of(w, item(v->u.call->args, 0));
 	if (type != CKPT_TYPE_TENSOR)
 		return 0;
 	if (v->u.call->state) /* of a Variable: (tensor, ...) */

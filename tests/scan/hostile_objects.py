@@ -877,6 +877,18 @@ def methods_that_are_attributes():
             both("from_type_%s_%s_%s" % (name, rebuild, module), NAME(module, rebuild) + b"(" + of + cls + arguments + state + b"tR", "torch calls a method of what is no new tensor", NOT_PLAIN, 2)
 
 
+def whole_modules_pickled_bare():
+    """Their storages are in the pickle, each given to a tensor and that to a Parameter, which copy nothing."""
+    count = 100000
+    stream = legacy(body=proto(2, b"(" + files.text("storage") + NAME("torch", "FloatStorage") + files.text("7") + files.text("cpu") + b"J" + struct.pack("<i", count) + b"NtQ"), stored=struct.pack("<q", count) + bytes(4 * count))
+    hooks = NAME("collections", "OrderedDict") + b")R"
+    storage = reduce_("torch.storage", "_load_from_bytes", blob(stream))
+    parameter = reduce_("torch._utils", "_rebuild_parameter", reduce_("torch._utils", "_rebuild_tensor_v2", storage, 0, (count,), (1,), False, hooks), True, hooks)
+    sample("bare_parameters.pkl", proto(4, b"](" + parameter * 8 + b"e"), "parameters with their bytes in the pickle", FINE)
+    shared = reduce_("torch.storage", "_load_from_bytes", b"h\x09")
+    sample("bare_parameters_of_one.pkl", proto(4, blob(stream) + b"q\x090](" + shared * 20 + b"e"), "one file that is loaded again and again", NOT_PLAIN)
+
+
 def what_the_table_made_of_objects():
     """Calls that have rows of their own, aliases of dicts, states that are objects: a function goes through none of them."""
     function, getattr_ = NAME("a.b", "func"), NAME("builtins", "getattr")
@@ -1004,6 +1016,7 @@ TENSOR_OF_BYTES = reduce_("torch._utils", "_rebuild_tensor_v2", reduce_("torch.s
 
 methods_that_are_attributes()
 what_the_table_made_of_objects()
+whole_modules_pickled_bare()
 arrays_of_objects()
 in_use()
 without_a_quantizer()
