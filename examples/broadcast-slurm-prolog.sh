@@ -43,7 +43,7 @@
 
 # ---- settings ----
 
-PATH=/usr/local/bin:/usr/bin:/bin    # slurmd gives a Prolog none
+export PATH=/usr/local/bin:/usr/bin:/bin # slurmd gives a Prolog none
 conf=/etc/ckpt                       # where the lists and the token are
 folder=/dev/shm/ckpt                 # where copies go
 state=/run/ckpt-stage                # what the Prolog tells the TaskProlog

@@ -76,7 +76,7 @@ def the_slurm_script(top):
     text = read(folder, "broadcast-slurm-prolog.sh")
     for name, value in (("PATH", "%s/bin:%s" % (top, os.environ["PATH"])), ("conf", top + "/conf"), ("folder", top + "/staged"),
                         ("state", top + "/state"), ("keep", "0s")):
-        text, count = re.subn(r"(?m)^%s=\S+" % name, "%s='%s'" % (name, value), text)
+        text, count = re.subn(r"(?m)^((?:export )?%s=)\S+" % name, lambda m: "%s'%s'" % (m.group(1), value), text)
         assert count == 1, name
     write(text, script, mode=0o755)
     os.makedirs(top + "/conf/stage")

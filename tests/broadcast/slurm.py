@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckpt broadcast in the Prolog of Slurm: a controller and four slurmd, each in network, UTS and mount namespaces of its own.
 
-examples/broadcast-slurm-prolog.sh stages a checkpoint on all nodes before the job's tasks start, the next job finds it there, and where
-a Prolog fails the nodes are drained. Needs root, network namespaces, Slurm and MUNGE; exits with 77 where there are none.
+examples/broadcast-slurm-prolog.sh stages a checkpoint on all nodes before the job's tasks start and tells these its path, the next job finds
+it there, and where it fails the nodes are drained, if the script is set so. Needs root, network namespaces, Slurm and MUNGE; exits with 77 where there are none.
 """
 
 import os
@@ -37,19 +37,21 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
-Prolog={top}/prolog.sh
+Prolog={top}/stage.sh
+Epilog={top}/stage.sh
+TaskProlog={top}/stage.sh
 PrologFlags=Alloc
 {nodes}
 PartitionName=stage Nodes=ALL Default=YES State=UP
 PartitionName=broken Nodes=ALL State=UP
 """
-# slurmd gives a Prolog no PATH that one may count on. Of the partition "broken" it fails as ckpt does.
-WRAPPER = """#!/bin/sh
-PATH={bin}:/usr/sbin:/usr/bin:/sbin:/bin
-export PATH
-[ "$SLURM_JOB_PARTITION" = broken ] || exec sh {prolog}
-exec ckpt broadcast -q --mkdir --rdzv env --token-file /etc/ckpt/token --init-timeout 20 --timeout 20 {top}/gone.pt /dev/shm/ckpt/
-"""
+SETTINGS = (
+    ("export PATH=/usr/local/bin:/usr/bin:/bin ", "export PATH={top}/bin:{bin}:/usr/local/bin:/usr/bin:/bin "),
+    ("state=/run/ckpt-stage ", "state=/dev/shm/ckpt-stage "),                                                # of each node
+    ("on_failure=start ", 'on_failure=start; [ "$SLURM_JOB_PARTITION" != broken ] || on_failure=drain '),
+    ("init=60 silence=60 ", "init=20 silence=20 "),
+    ("keep=3d free=64G ", "keep=3d free=1M "),
+)
 INSIDE = 'hostname "$0" && mount --bind "$1" /etc && mount -t tmpfs tmpfs /dev/shm && shift && exec "$@"'
 
 
@@ -68,16 +70,28 @@ class Cluster:
         shutil.copytree("/etc", self.etc, symlinks=True, ignore_dangling_symlinks=True, ignore=shutil.ignore_patterns("ssl", "ssh", "ckpt"))
         os.makedirs(self.etc + "/ckpt/stage")
         write(self.etc + "/ckpt/token", tcp.TOKEN + "\n", 0o600)
-        write(self.etc + "/ckpt/stage/stage", top + "/model.pt\n")
+        write(self.etc + "/ckpt/stage/stage", "MODEL %s/model.pt\n" % top)
+        write(self.etc + "/ckpt/stage/broken", "MODEL %s/gone.pt\n" % top)
         write(self.etc + "/hosts", "127.0.0.1 localhost\n" + "".join("10.213.7.%d %s\n" % (i + 1, n) for i, n in enumerate(some.names)))
         lines = ["NodeName=%s NodeHostname=%s NodeAddr=10.213.7.%d CPUs=1 State=UNKNOWN" % (n, n, i + 2) for i, n in enumerate(self.nodes)]
         self.conf = os.path.join(top, "slurm.conf")
         write(self.conf, CONF.format(controller=some.names[0], top=top, nodes="\n".join(lines)))
-        write(top + "/prolog.sh", WRAPPER.format(bin=os.path.dirname(CKPT), prolog=os.path.abspath(PROLOG), top=top), 0o755)
+        write(top + "/stage.sh", self.script(), 0o755)
+        os.mkdir(top + "/bin")
+        write(top + "/bin/logger", '#!/bin/sh\nshift 2\necho "$(hostname): $*" >>%s/stage.log\n' % top, 0o755)
         os.mkdir(top + "/state")
         with open(top + "/munge.key", "wb") as out:
             out.write(os.urandom(1024))
         os.chmod(top + "/munge.key", 0o400)
+
+    def script(self):
+        with open(PROLOG, encoding="utf-8") as example:
+            text = example.read()
+        for old, new in SETTINGS:
+            if text.count("\n" + old) != 1:
+                raise ValueError("the example has no longer: " + old)
+            text = text.replace("\n" + old, "\n" + new.format(bin=os.path.dirname(CKPT), top=self.top), 1)
+        return text
 
     def inside(self, number, *argv):
         """Without 'ip netns exec', which mounts a /sys that has no cgroups in it, and slurmd wants these."""
@@ -115,7 +129,7 @@ class Cluster:
         for name in sorted(os.listdir(self.top)):
             if name.endswith(".log"):
                 with open(os.path.join(self.top, name), encoding="utf-8", errors="replace") as log:
-                    text += "== %s\n%s\n" % (name, log.read()[-1500:])
+                    text += "== %s\n%s\n" % (name, log.read()[-2500:])
         return text
 
     def stop(self):
@@ -131,13 +145,13 @@ class Cluster:
 
 def check_staged(cluster, source):
     """Before the first task starts, every node has the bytes; the second job waits for nothing."""
-    task = 'cmp "$1" /dev/shm/ckpt/model.pt && hostname && stat -c %i.%Y /dev/shm/ckpt/model.pt'
+    task = '[ "$MODEL" = /dev/shm/ckpt/model.pt ] && cmp "$1" "$MODEL" && hostname && stat -c %i.%Y /dev/shm/ckpt/model.pt'
     before = None
     for label, most in (("the first job", 30), ("the second job", 2)):
         begin = time.monotonic()
         done = cluster.run("srun", "-N", str(NODES), "-p", "stage", "--chdir=/", "sh", "-c", task, "sh", source)
         took = time.monotonic() - begin
-        words = sorted(done.stdout.split())
+        words = sorted(line for line in done.stdout.splitlines() if not line.startswith("srun: job"))  # which waits for the end of the one before
         note(done.returncode == 0 and set(cluster.nodes) <= set(words), "%s: %s %s" % (label, done.returncode, done.stdout[-500:]))
         note(took < most, "%s took %.2f s" % (label, took))
         note(before in (None, words), "%s: copied again: %s, before %s" % (label, words, before))
