@@ -150,9 +150,10 @@ static int mark_own(struct ckpt_folder *f)
 	if (snprintf(path, sizeof(path), "%s/%s", f->temp, CKPT_TEMP_OWNER) >= (int)sizeof(path))
 		return 0;
 	f->owner = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-	if (f->owner < 0 || ckpt_temp_lock(f->owner) == 0)
+	if (f->owner < 0 ? errno != ENOENT : ckpt_temp_lock(f->owner) == 0)
 		return 0;
-	close(f->owner);
+	if (f->owner >= 0)
+		close(f->owner);
 	f->owner = -1;
 	f->made = false;
 	errno = EEXIST;

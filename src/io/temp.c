@@ -63,7 +63,7 @@ static bool is_temp_of(const char *name, const char *path)
 
 /*
  * Lock what OWNER, below DIR, is: then its writer has ended. -1: it lives, or that cannot be told, or it is not
- * this user's. Who closes the result lets go of it.
+ * this user's; with ENOENT, it is not there. Who closes the result lets go of it.
  */
 static int lock_left_over(int dir, const char *owner)
 {
@@ -76,6 +76,7 @@ static int lock_left_over(int dir, const char *owner)
 	    fstatat(dir, owner, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == st.st_ino && now.st_dev == st.st_dev)
 		return fd;
 	close(fd);
+	errno = EBUSY;
 	return -1;
 }
 
@@ -104,8 +105,12 @@ static void remove_if_left_over(int dir, const char *folder, const char *name, c
 	nbytes = (uint64_t)st.st_blocks * 512;
 	snprintf(owner, sizeof(owner), "%s%s", name, S_ISDIR(st.st_mode) ? "/" CKPT_TEMP_OWNER : "");
 	fd = lock_left_over(dir, owner);
-	if (fd < 0)
+	if (fd < 0) {
+		/* its writer ended before there was a mark, or makes it now, and then makes another folder */
+		if (errno == ENOENT && S_ISDIR(st.st_mode) && !l->stays && unlinkat(dir, name, AT_REMOVEDIR) == 0 && l->found)
+			l->found(l->ctx, name, nbytes);
 		return;
+	}
 	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path)) {
 		close(fd);
 		return;

@@ -128,7 +128,8 @@ sys.stdin.read()'
 }
 
 @test "what a killed broadcast left goes, and what one that lives writes stays" {
-	mkdir d d/.t.01234567.ckpt-tmp d/.no-owner.01234567.ckpt-tmp
+	mkdir d d/.t.01234567.ckpt-tmp d/.no-owner.01234567.ckpt-tmp d/.empty.01234567.ckpt-tmp
+	echo x >d/.no-owner.01234567.ckpt-tmp/part
 	echo x >d/.m.pt.89abcdef.ckpt-tmp; echo x >d/.l.pt.89abcdef.ckpt-tmp; echo x >d/.m.pt.89abcde.ckpt-tmp
 	: >d/.t.01234567.ckpt-tmp/.ckpt-owner; echo x >d/.t.01234567.ckpt-tmp/part
 	exec 9<>d/.l.pt.89abcdef.ckpt-tmp; flock 9

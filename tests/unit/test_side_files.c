@@ -58,7 +58,7 @@ static bool holds(const char *name, const char *content)
 	if (same) {
 		struct ckpt_buf found = unit_read_file(path);
 
-		same = found.len == strlen(content) && !memcmp(found.data, content, found.len);
+		same = found.len == strlen(content) && (!found.len || !memcmp(found.data, content, found.len));
 		ckpt_buf_clear(&found);
 	}
 	free(path);

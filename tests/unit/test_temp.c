@@ -275,7 +275,7 @@ static pid_t start_writer(bool is_folder)
 static void what_a_killed_process_left_is_removed_and_nothing_else(void **state)
 {
 	char *other = unit_path(base, ".other.00000001.ckpt-tmp"), *plain = unit_path(base, ".out.0000001.ckpt-tmp");
-	char *unmarked = unit_path(base, ".out.00000099.ckpt-tmp");
+	char *unmarked = unit_path(base, ".out.00000099.ckpt-tmp"), *empty = unit_path(base, ".out.00000098.ckpt-tmp");
 
 	(void)state;
 	is_known = false;
@@ -299,9 +299,16 @@ static void what_a_killed_process_left_is_removed_and_nothing_else(void **state)
 		ckpt_temp_remove_left_over(base, out);
 		assert_int_equal(unit_folder_count(base), 3);
 	}
+	/* of a process that was killed before it had marked it */
+	assert_int_equal(mkdir(empty, 0700), 0);
+	ckpt_temp_each_left_over(base, true, NULL, NULL);
+	assert_true(unit_exists(empty));
+	ckpt_temp_remove_left_over(base, out);
+	assert_false(unit_exists(empty));
 	free(other);
 	free(plain);
 	free(unmarked);
+	free(empty);
 }
 
 /* Its mark is no part of what is written. */
