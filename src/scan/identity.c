@@ -333,8 +333,10 @@ static bool number_of_item(char letter, const uint8_t *bytes, uint64_t size, uin
 			integer |= UINT64_MAX << 8 * size;
 		*out = number_of_int((int64_t)integer);
 		return size <= sizeof(integer);
+	case 'b': /* True, whatever the byte is but 0 */
+		*out = integer != 0;
+		return size <= sizeof(integer);
 	case 'u':
-	case 'b':
 		*out = integer % PRIME;
 		return size <= sizeof(integer);
 	case 'f':

@@ -162,8 +162,33 @@ static const char *const renamed[][2] = {
 	{ "numpy._core", "numpy.core" },
 };
 
-static const char *present_name(const char *module)
+/*
+ * Of these modules of Python 2 the unpickler knows some names only, and imports the module itself for others.
+ * Source: NAME_MAPPING and PYTHON2_EXCEPTIONS of Lib/_compat_pickle.py.
+ */
+static bool is_known_of_python2(const char *module, const char *name)
 {
+	static const char *const exceptions[] = {
+		"ArithmeticError", "AssertionError", "AttributeError", "BaseException", "BufferError", "BytesWarning", "DeprecationWarning",
+		"EOFError", "EnvironmentError", "Exception", "FloatingPointError", "FutureWarning", "GeneratorExit", "IOError", "ImportError",
+		"ImportWarning", "IndentationError", "IndexError", "KeyError", "KeyboardInterrupt", "LookupError", "MemoryError", "NameError",
+		"NotImplementedError", "OSError", "OverflowError", "PendingDeprecationWarning", "ReferenceError", "RuntimeError",
+		"RuntimeWarning", "StandardError", "StopIteration", "SyntaxError", "SyntaxWarning", "SystemError", "SystemExit", "TabError",
+		"TypeError", "UnboundLocalError", "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError", "UnicodeTranslateError",
+		"UnicodeWarning", "UserWarning", "ValueError", "Warning", "ZeroDivisionError", NULL
+	};
+
+	if (!strcmp(module, "exceptions"))
+		return ckpt_is_one_of(name, exceptions);
+	if (!strcmp(module, "UserDict") || !strcmp(module, "UserList") || !strcmp(module, "UserString"))
+		return !strcmp(name, module) || !strcmp(name, "IterableUserDict");
+	return true;
+}
+
+static const char *present_name(const char *module, const char *name)
+{
+	if (!is_known_of_python2(module, name))
+		return module;
 	for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++)
 		if (!strcmp(module, renamed[i][0]))
 			return renamed[i][1];
@@ -340,7 +365,7 @@ const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name
 {
 	const struct ckpt_scan_rule *rule;
 
-	module = present_name(module);
+	module = present_name(module, name);
 	rule = ckpt_scan_find_row(module, name);
 	if (!rule)
 		rule = find_object(module, name);

@@ -342,7 +342,7 @@ static const char *const exceptions[] = {
 	"ValueError",
 	"Warning",
 	"ZeroDivisionError",
-	"_IncompleteInputError", NULL,
+	NULL,
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -877,6 +877,24 @@ def methods_that_are_attributes():
             both("from_type_%s_%s_%s" % (name, rebuild, module), NAME(module, rebuild) + b"(" + of + cls + arguments + state + b"tR", "torch calls a method of what is no new tensor", NOT_PLAIN, 2)
 
 
+def modules_of_python2():
+    """Of some modules of Python 2 the unpickler knows a few names, and imports a module of that name for all others."""
+    for name in ("FileNotFoundError", "TimeoutError", "RecursionError", "ExceptionGroup", "dict", "list", "int", "set", "object", "slice", "Ellipsis", "NoneType"):
+        for protocol in (0, 2):
+            sample("python2_exceptions_%s_%d.pkl" % (name, protocol), (b"" if not protocol else b"\x80\x02") + b"cexceptions\n" + name.encode() + b"\n(Vtext\ntR.", "a module that may be anybody's", NOT_PLAIN)
+        sample("python2_exceptions_%s_named.pkl" % name, proto(2, b"cexceptions\n" + name.encode() + b"\n"), "a module that may be anybody's", NOT_PLAIN | {"needs-objects"})
+    for module, name in (("UserDict", "OrderedDict"), ("UserList", "deque"), ("UserString", "Counter"), ("Dialog", "Widget"), ("tkFont", "Font"), ("Tkdnd", "Tcl"), ("tkColorChooser", "Chooser"), ("markupbase", "ParserBase")):
+        sample("python2_%s_%s.pkl" % (module, name), proto(2, NAME(module, name) + b"K\x01\x85R"), "a class of Python's library, or of anybody's module", NOT_PLAIN)
+    for name in ("ValueError", "IOError", "StandardError", "KeyError"):
+        sample("python2_fine_%s.pkl" % name, proto(2, NAME("exceptions", name) + b"(Vtext\ntR"), "an exception of Python 2", FINE)
+    marks = value(("x", ("a", 1, 1, "", 1, 300000000)))
+    both("incomplete_input", NAME("builtins", "_IncompleteInputError") + marks + b"R", "a syntax error, which writes as many marks as it says")
+    both("incomplete_input_state", NAME("builtins", "_IncompleteInputError") + b")R" + value({"filename": "/x", "lineno": 1, "offset": 1}) + b"b", "the same by its state")
+    truth = reduce_("numpy", "dtype", "b1", False, True) + value((3, "|", None, None, None, -1, -1, 0)) + b"bq\x200"
+    for name, key in (("one", value(1)), ("true", b"\x88"), ("numpy", NAME("numpy.core.multiarray", "scalar") + b"(h\x20" + blob(b"\1") + b"tR")):
+        both("keys_truth_%s" % name, truth + b"}(" + NAME("numpy.core.multiarray", "scalar") + b"(h\x20" + blob(b"\2") + b"tRN" + key + b"Nu", "one key twice: True, of whatever byte", NOT_PLAIN)
+
+
 def whole_modules_pickled_bare():
     """Their storages are in the pickle, each given to a tensor and that to a Parameter, which copy nothing."""
     count = 100000
@@ -1016,6 +1034,7 @@ TENSOR_OF_BYTES = reduce_("torch._utils", "_rebuild_tensor_v2", reduce_("torch.s
 
 methods_that_are_attributes()
 what_the_table_made_of_objects()
+modules_of_python2()
 whole_modules_pickled_bare()
 arrays_of_objects()
 in_use()
