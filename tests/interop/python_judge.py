@@ -68,7 +68,7 @@ class Judge:
                 require(isinstance(found, ckpt.Opaque) and found.name == "device", where, "%s, %s", wanted, found)
                 continue
             if type(wanted) is torch.Size:
-                require(type(found) is tuple, where, "%s, %s", type(wanted), type(found))
+                require(type(found) is ckpt.Size, where, "%s, %s", type(wanted), type(found))
             elif type(found) is ckpt.Opaque:
                 counts["opaque"] += 1  # what a function of torch, or a class, makes: an exception, say
                 continue
