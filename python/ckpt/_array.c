@@ -200,14 +200,14 @@ static PyObject *read_array(PyObject *object, PyObject *args, PyObject *kwargs)
 	static char *names[] = { "buffer", "first", "count", "step", NULL };
 	struct array *self = (struct array *)object;
 	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
-	unsigned long long first = 0, count = UINT64_MAX, step = 0;
+	uint64_t first = 0, count = UINT64_MAX, step = 0;
 	PyObject *buffer = Py_None;
 	Py_buffer view;
 	uint64_t nbytes;
 	int rc;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OKKK", names, &buffer, &first, &count,
-					 &step))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO&O&O&", names, &buffer, ckpt_py_take_uint64, &first,
+					 ckpt_py_take_uint64, &count, ckpt_py_take_uint64, &step))
 		return NULL;
 	ckpt_array_get(self->array, &info);
 	if (count == UINT64_MAX)

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Tuple
 
-    from ._ckpt import Builder
+    from ._ckpt import Array, Builder
 
 _HOST = (1, 3, 13)  # kDLCPU, kDLCUDAHost, kDLCUDAManaged
 
@@ -89,6 +89,14 @@ class Arrays:
                                     value.storage_offset(), grad and not parameter)
         return self._builder.parameter(node, grad) if parameter else node
 
+    def unnamed(self, array: Array) -> int:
+        """A tensor that the file has where none can be named, as the key of a dict: a copy, which shares nothing."""
+        info = array.info()
+        if info["layout"] != "strided" or info["qscheme"] or info["reads"] not in DTYPES:
+            raise refuse("a tensor of layout %s and dtype %s that has no name cannot be written yet" % (info["layout"], info["dtype"]))
+        storage = self._builder.storage(info["reads"], "cpu", bytes(array.read()))
+        return self._builder.tensor(storage, None, info["shape"], None, 0, False)
+
     # ---- torch ----
 
     def _torch(self, value: Any, torch: Any) -> Optional[int]:
@@ -127,8 +135,9 @@ class Arrays:
         size = value.dtype.itemsize
         root, start, nbytes = _root_of(value)
         offset = value.__array_interface__["data"][0] - start
-        if value.size == 0 or nbytes < 0 or not value.dtype.isnative or nbytes % size or offset % size or not 0 <= offset <= nbytes or \
-                any(step < 0 or step % size for step in value.strides):
+        last = sum((length - 1) * step for length, step in zip(value.shape, value.strides))
+        if value.size == 0 or nbytes < 0 or not value.dtype.isnative or nbytes % size or offset % size or \
+                not 0 <= offset <= nbytes - size - last or any(step < 0 or step % size for step in value.strides):
             root = value = numpy.array(value, dtype=value.dtype.newbyteorder("="), order="C", subok=False)
             start, nbytes, offset = value.__array_interface__["data"][0], value.nbytes, 0
             self._kept.append(value)
@@ -190,8 +199,11 @@ def _memory(address: int, nbytes: int, owner: Any) -> Any:
 def _root_of(array: Any) -> Tuple[Any, int, int]:
     """The memory that ARRAY is a view of: its owner, address and size."""
     root = array
-    while root.base is not None and isinstance(root.base, type(root).__mro__[-2]):
-        root = root.base
+    while root.base is not None:
+        base = root.base.base if type(root.base).__name__ == "DummyArray" else root.base  # of as_strided()
+        if not isinstance(base, type(root).__mro__[-2]):
+            break
+        root = base
     if root.base is not None and isinstance(root.base, Map):  # Tensor.numpy(): of a storage in a file
         return root, _address(root.base), memoryview(root.base).nbytes
     start: int = root.__array_interface__["data"][0]

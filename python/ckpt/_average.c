@@ -113,7 +113,7 @@ static PyObject *average(struct state *state, const struct inputs *in,
 	ckpt_py_work_end(&work);
 	Py_DECREF(work.list);
 	if (rc < 0 || PyErr_Occurred())
-		ckpt_py_raise_for(in->owners[0], &err, rc);
+		ckpt_py_raise_for_one_of(in->owners[0], &err, rc);
 	else
 		dict = ckpt_py_edit_report(&report);
 	if (dict)

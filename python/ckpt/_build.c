@@ -3,7 +3,7 @@
  * Nodes of <ckpt/node.h> become objects of Python. What is plain is made here; everything else is
  * made by the methods of an object HOOKS, so that one walker serves all who load:
  *
- *	calls			whether tensors and arrays of numpy are calls, too
+ *	calls			whether tensors and arrays of numpy are calls, too, and texts have to be UTF-8
  *	tensor(index)		a tensor of the table
  *	array(array, kind)	a tensor that is not in the table; an array or scalar of numpy
  *	storage(index, dtype, key, device, numel)
@@ -248,6 +248,20 @@ static PyObject *values_of(struct build *b, const struct ckpt_node *node, enum c
 	return result;
 }
 
+/* What torch.load() does not decode fails for those who make what it makes. */
+static PyObject *text_of(struct build *b, const struct ckpt_node_info *info)
+{
+	const char *bytes = info->bytes ? info->bytes : "";
+	PyObject *text;
+
+	if (!b->calls)
+		return ckpt_py_text(bytes, info->nbytes);
+	text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)info->nbytes, info->kind == CKPT_NODE_STR ? "surrogatepass" : NULL);
+	if (!text && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+		fail(b, CKPT_E_FORMAT, "a text is not UTF-8");
+	return text;
+}
+
 static PyObject *atom_of(struct build *b, const struct ckpt_node *node,
 			 const struct ckpt_node_info *info)
 {
@@ -259,7 +273,7 @@ static PyObject *atom_of(struct build *b, const struct ckpt_node *node,
 	case CKPT_NODE_FLOAT: return PyFloat_FromDouble(info->real);
 	case CKPT_NODE_COMPLEX: return PyComplex_FromDoubles(info->real, info->imag);
 	case CKPT_NODE_STR:
-	case CKPT_NODE_PY2_STR: return ckpt_py_text(info->bytes ? info->bytes : "", info->nbytes);
+	case CKPT_NODE_PY2_STR: return text_of(b, info);
 	case CKPT_NODE_BYTES:
 	case CKPT_NODE_BYTEARRAY: return bytes_of(b, node, info);
 	case CKPT_NODE_STORAGE: return storage_of(b, info);

@@ -89,13 +89,13 @@ PyObject *ckpt_py_builder_storage_from(PyObject *object, PyObject *args)
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	const struct ckpt_node *node;
 	struct ckpt_model *model;
-	unsigned long long index;
+	uint64_t index;
 	struct foreign *f;
 	struct model *from;
 	PyObject *given;
 	int rc;
 
-	if (!ckpt_py_builder_use(self) || !PyArg_ParseTuple(args, "OK", &given, &index))
+	if (!ckpt_py_builder_use(self) || !PyArg_ParseTuple(args, "OO&", &given, ckpt_py_take_uint64, &index))
 		return NULL;
 	if (Py_TYPE(given) != STATE(self)->model) {
 		PyErr_SetString(PyExc_TypeError, "a storage is of a Model");

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from . import _ckpt
 from ._dtypes import DTYPES, numpy_dtype
 from ._edits import Edits, config_text
 from ._errors import Error, NameMissing, at_path, shown
-from ._values import NUMPY, TORCH, convert, index_text, named, to_memoryview, to_numpy, to_torch
+from ._values import NUMPY, TORCH, convert, index_text, named, refuse, to_memoryview, to_numpy, to_torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +29,6 @@ def _open_model(source: Any, brief: bool) -> _ckpt.Model:
     from ._files import open_file
 
     return open_file(source)
-
-
-def _missing(name: str, text: str) -> NameMissing:
-    error = NameMissing(name)
-    error.text, error.status = text, "NOTFOUND"
-    return error
 
 
 class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
@@ -55,6 +50,7 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         self._model = model
         self._columns: Any = None
         self._index: Dict[str, int] = {}
+        self._shared_names: Dict[str, int] = {}  # those of several tensors, and how many
         # plain weights that tensors asked for: by dtype and options
         self._plain: Dict[Any, Tuple[Optional[Checkpoint], Dict[str, str]]] = {}
 
@@ -71,18 +67,26 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         if self._columns is None:
             columns = self._model.table()
             names = columns["names"]
-            # of two tensors with one name the first counts
             self._index = dict(zip(reversed(names), range(len(names) - 1, -1, -1)))
+            if len(self._index) < len(names):  # "a.b" may be a key, and "b" in "a"
+                self._shared_names = {name: count for name, count in Counter(names).items() if count > 1}
             self._columns = columns
         return self._columns
 
     # ---- the mapping ----
 
+    def _missing(self, name: str, text: str) -> Error:
+        error = NameMissing(name)
+        error.text, error.status = text, "NOTFOUND"
+        return at_path(error, self._source)
+
     def __getitem__(self, name: str) -> Tensor:
         self._table
         number = self._index.get(name)
         if number is None:
-            raise _missing(name, "there is no tensor '%s'" % (name,))
+            raise self._missing(name, "there is no tensor %r" % (name,))
+        if name in self._shared_names:
+            raise at_path(refuse("%d tensors are called %r: tensors() and load() have them all" % (self._shared_names[name], name), "CLASH"), self._source)
         return Tensor(self, number)
 
     def _plain_weight(self, name: str, dtype: str, as_: Optional[str], config: Any) -> Tensor:
@@ -96,7 +100,7 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
             made = self._plain.setdefault(key, (self.dequantize(dtype, as_, text) if names else None, names))
         plain, names = made
         if plain is None or name not in names:
-            raise _missing(name, "'%s' holds the numbers of no quantized weight" % name)
+            raise self._missing(name, "%r holds the numbers of no quantized weight" % name)
         return plain[names[name]]
 
     def __iter__(self) -> Iterator[str]:
@@ -157,8 +161,8 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         return self._model.show(name)
 
     def tree(self, depth: Optional[int] = None) -> str:
-        """What is in it, one line for each value, down to DEPTH levels."""
-        rows = self._model.walk(-1 if depth is None else depth)
+        """What is in it, one line for each value, down to DEPTH levels; None: 100, as each line has the whole name."""
+        rows = self._model.walk(100 if depth is None else depth)
         numbers = {name: i for i, name in reversed(list(enumerate(self._table["names"])))}
         return "\n".join(_tree_line(self, row, numbers) for row in rows)
 

@@ -172,8 +172,9 @@ static int exec(PyObject *module)
 	if (!errors)
 		return -1;
 	state->make_error = PyObject_GetAttrString(errors, "make");
+	state->at_path = state->make_error ? PyObject_GetAttrString(errors, "at_path") : NULL;
 	Py_DECREF(errors);
-	if (!state->make_error)
+	if (!state->at_path)
 		return -1;
 	state->model = add_type(module, &ckpt_py_model_spec);
 	state->array = state->model ? add_type(module, &ckpt_py_array_spec) : NULL;
@@ -191,6 +192,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->map);
 	Py_VISIT(state->builder);
 	Py_VISIT(state->make_error);
+	Py_VISIT(state->at_path);
 	return 0;
 }
 
@@ -203,6 +205,7 @@ static int clear(PyObject *module)
 	Py_CLEAR(state->map);
 	Py_CLEAR(state->builder);
 	Py_CLEAR(state->make_error);
+	Py_CLEAR(state->at_path);
 	return 0;
 }
 

@@ -22,6 +22,7 @@
 struct state {
 	PyTypeObject *model, *array, *map, *builder;
 	PyObject *make_error; /* ckpt._errors.make() */
+	PyObject *at_path;    /* ckpt._errors.at_path() */
 };
 
 /* Of the type of SELF; none of the types can be subclassed. */
@@ -37,6 +38,7 @@ struct model {
 	bool closed;
 	bool has_buffer;
 	Py_buffer buffer; /* of a model in memory */
+	PyObject *source; /* the path that it was opened by; or NULL */
 	PyObject *base;	  /* of an edited one: the Model whose memory and functions it needs */
 	PyObject *keep;	  /* of one that was built: what its storages need; or NULL */
 	/* of one that a Python function reads: a list with what it raised last; or NULL */
@@ -63,8 +65,14 @@ struct model *ckpt_py_model_new(struct state *state, struct model *base);
 /* Raise what ERR says; RC is its status, or that of a failure without a text. Returns NULL. */
 PyObject *ckpt_py_raise(struct state *state, const struct ckpt_error *err, int rc);
 
-/* ckpt_py_raise(), unless a function of Python's, which MODEL is read with, raised something. */
+/*
+ * ckpt_py_raise(), unless a function of Python's, which SELF is read with, raised something. An error that names no path
+ * gets that of SELF if it is about what is in the file.
+ */
 PyObject *ckpt_py_raise_for(struct model *self, const struct ckpt_error *err, int rc);
+
+/* The same where SELF is one of several, and the error may be about another. */
+PyObject *ckpt_py_raise_for_one_of(struct model *self, const struct ckpt_error *err, int rc);
 
 /* Text as a pickle may have it: half of a pair of surrogates, or broken bytes, are kept. */
 PyObject *ckpt_py_text(const char *bytes, size_t len);
@@ -182,6 +190,7 @@ PyObject *ckpt_py_string(const char *text);
 
 /* For O& of PyArg_ParseTuple(): an unsigned int. ValueError: it is negative, or too large. */
 int ckpt_py_take_unsigned(PyObject *number, void *to);
+int ckpt_py_take_uint64(PyObject *number, void *to); /* ... a uint64_t */
 
 /* A list of COUNT numbers. */
 PyObject *ckpt_py_numbers(const uint64_t *numbers, uint64_t count);

@@ -182,7 +182,7 @@ static PyObject *diff(struct model *self, const struct ckpt_model *a, const stru
 	rc = ckpt_diff(a, b, options, add_difference, &work, &report, &err);
 	ckpt_py_work_end(&work);
 	if (rc < 0 || PyErr_Occurred())
-		ckpt_py_raise_for(self, &err, rc);
+		ckpt_py_raise_for_one_of(self, &err, rc);
 	else
 		result = all_of(&report, work.list, options->flags);
 	Py_DECREF(work.list);

@@ -22,4 +22,9 @@ def _of_words(text: str) -> bool:
     return text in _WORDS and any(text is word for word in _WORDS)
 
 
-is_interned = getattr(sys, "_is_interned", _by_a_copy if sys.version_info < (3, 12) else _of_words)
+_is_kept = getattr(sys, "_is_interned", _by_a_copy if sys.version_info < (3, 12) else _of_words)
+
+
+def is_interned(text: str) -> bool:
+    """Whether TEXT is kept once; a letter is, unless a subclass of str made it as a copy of itself."""
+    return len(text) == 1 and text < "\u0100" and text is chr(ord(text)) or _is_kept(text)

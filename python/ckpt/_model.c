@@ -61,9 +61,10 @@ struct model *ckpt_py_model_new(struct state *state, struct model *base)
 	self->model = NULL;
 	self->users = 0;
 	self->closed = self->has_buffer = false;
-	self->base = self->keep = self->failures = NULL;
+	self->source = self->base = self->keep = self->failures = NULL;
 	self->file = NULL;
 	if (base) {
+		self->source = Py_XNewRef(base->source);
 		base->users++;
 		self->base = Py_NewRef((PyObject *)base);
 		self->failures = Py_XNewRef(base->failures);
@@ -78,12 +79,13 @@ static void dealloc(PyObject *object)
 	PyTypeObject *type = Py_TYPE(object);
 
 	close_now(self);
+	Py_XDECREF(self->source);
 	Py_XDECREF(self->failures);
 	PyObject_Free(self);
 	Py_DECREF(type);
 }
 
-PyObject *ckpt_py_raise_for(struct model *self, const struct ckpt_error *err, int rc)
+PyObject *ckpt_py_raise_for_one_of(struct model *self, const struct ckpt_error *err, int rc)
 {
 	PyObject *error = NULL;
 
@@ -98,6 +100,37 @@ PyObject *ckpt_py_raise_for(struct model *self, const struct ckpt_error *err, in
 		}
 	}
 	return ckpt_py_raise(STATE(self), err, rc);
+}
+
+/* Whether a failure with status RC is about the file that is read. */
+static bool is_about_the_file(int rc)
+{
+	switch (rc) {
+	case CKPT_E_FORMAT:
+	case CKPT_E_LIMIT:
+	case CKPT_E_UNSUPPORTED:
+	case CKPT_E_NOTFOUND:
+	case CKPT_E_CLASH:
+	case CKPT_E_CHANGED:
+	case CKPT_E_DAMAGED: return true;
+	default: return false;
+	}
+}
+
+PyObject *ckpt_py_raise_for(struct model *self, const struct ckpt_error *err, int rc)
+{
+	PyObject *type, *value, *traceback, *same = NULL;
+
+	ckpt_py_raise_for_one_of(self, err, rc);
+	if (self->source && !err->path[0] && is_about_the_file(rc)) {
+		PyErr_Fetch(&type, &value, &traceback);
+		PyErr_NormalizeException(&type, &value, &traceback);
+		if (value && PyObject_HasAttrString(value, "record")) /* one of ours */
+			same = PyObject_CallFunctionObjArgs(STATE(self)->at_path, value, self->source, NULL);
+		Py_XDECREF(same);
+		PyErr_Restore(type, value, traceback);
+	}
+	return NULL;
 }
 
 /* ---- opening ---- */
@@ -159,6 +192,8 @@ PyObject *ckpt_py_open(PyObject *module, PyObject *args, PyObject *kwargs)
 	if (!ckpt_py_task_run(&o->task))
 		return NULL;
 	self = PyErr_Occurred() ? NULL : ckpt_py_model_new(PyModule_GetState(module), NULL);
+	if (self)
+		self->source = Py_NewRef(o->path);
 	if (self && o->rc == 0) {
 		self->model = o->model;
 		o->model = NULL;
@@ -377,10 +412,10 @@ PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs
 {
 	static char *names[] = { "pread", "nbytes", "close", "file", NULL };
 	PyObject *pread, *close = Py_None, *file = NULL;
-	unsigned long long nbytes;
+	uint64_t nbytes;
 	struct reader *r;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OK|OO", names, &pread, &nbytes, &close, &file))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|OO", names, &pread, ckpt_py_take_uint64, &nbytes, &close, &file))
 		return NULL;
 	r = calloc(1, sizeof(*r));
 	if (!r)
@@ -394,11 +429,11 @@ PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs
 
 PyObject *ckpt_py_open_descriptor(PyObject *module, PyObject *args)
 {
-	unsigned long long nbytes;
+	uint64_t nbytes;
 	struct reader *r;
 	int fd;
 
-	if (!PyArg_ParseTuple(args, "iK", &fd, &nbytes))
+	if (!PyArg_ParseTuple(args, "iO&", &fd, ckpt_py_take_uint64, &nbytes))
 		return NULL;
 	r = calloc(1, sizeof(*r));
 	if (!r)

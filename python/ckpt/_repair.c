@@ -118,7 +118,7 @@ PyObject *ckpt_py_add_file(PyObject *object, PyObject *given)
 		{
 			Py_DECREF(out);
 			out = NULL;
-			ckpt_py_raise_for(self, &err, rc);
+			ckpt_py_raise_for_one_of(self, &err, rc);
 		}
 	}
 	if (model)

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Tuple
 
-    Path = Tuple[Any, Any]  # (path of what it is in, its key); None: the root
+    Path = Tuple[Any, Any, int]  # (path of what it is in, its key, how many levels); None: the root
 
 # what __reduce_ex__() says of these is a call that is the same in every process
 _PLAIN = {
@@ -33,7 +33,7 @@ _PLAIN = {
 }
 _ATOMS = (type(None), bool, int, float)
 _TEXTS = (complex, str, bytes, bytearray)
-_MOST_NESTED = 1000000
+_MOST_NESTED = 9990  # load() reads a few more, and counts what a tensor is made of, too
 
 
 def _is_numpy(value: Any) -> bool:
@@ -63,9 +63,15 @@ def path_text(path: Optional[Path]) -> str:
     """'model.fc.weight', as `ckpt ls` would name it."""
     steps: List[str] = []
     while path is not None:
-        path, step = path
+        path, step, _ = path
         steps.append(str(step))
-    return ".".join(reversed(steps))
+    steps.reverse()
+    return ".".join(steps if len(steps) <= 40 else steps[:20] + ["[...]"] + steps[-20:])
+
+
+def _levels(path: Optional[Path]) -> int:
+    """Of what is in what PATH leads to."""
+    return 1 if path is None else path[2] + 1
 
 
 def _is_nobodys(value: Any) -> bool:
@@ -115,8 +121,7 @@ class Graph:
             value, path = stack[-1]
             missing = self._missing(value, path)
             if missing:
-                if len(stack) > _MOST_NESTED:
-                    raise self.cannot(path, value, "is nested too deep")
+                self._check_depth(path)
                 stack += reversed(missing)
                 continue
             try:
@@ -130,7 +135,8 @@ class Graph:
         """The parts of VALUE that have to be made before it."""
         if type(value) not in (tuple, frozenset) or id(value) in self._nodes:
             return []
-        return [(item, (path, i)) for i, item in enumerate(value)
+        depth = _levels(path)
+        return [(item, (path, i, depth)) for i, item in enumerate(value)
                 if type(item) not in _ATOMS and id(item) not in self._nodes]
 
     def _node(self, value: Any, path: Optional[Path]) -> int:
@@ -159,7 +165,12 @@ class Graph:
         items = [self.builder.atom(item) if type(item) in _ATOMS else self._nodes[id(item)] for item in parts]
         return self.remember(value, self.builder.tuple(items) if is_tuple else self.builder.frozenset(items))
 
+    def _check_depth(self, path: Optional[Path]) -> None:
+        if path is not None and path[2] > _MOST_NESTED:
+            raise refuse("objects are nested deeper than %d levels" % _MOST_NESTED, "LIMIT")
+
     def _later(self, value: Any, node: int, path: Optional[Path]) -> int:
+        self._check_depth(path)
         self._empty.append((value, node, path))
         return self.remember(value, node)
 
@@ -167,21 +178,22 @@ class Graph:
         node = self._later(value, self.builder.container("OrderedDict"), path)
         state = value.__reduce_ex__(2)[2]
         if state:
-            self.builder.set_state(node, self.node(state, (path, "__dict__")))
+            self.builder.set_state(node, self.node(state, (path, "__dict__", _levels(path))))
         return node
 
     def _fill(self, value: Any, node: int, path: Optional[Path]) -> None:
+        depth = _levels(path)
         if isinstance(value, dict):
             for key, item in value.items():
-                self.builder.put(node, self.node(key, (path, key)), self.node(item, (path, key)))
+                self.builder.put(node, self.node(key, (path, key, depth)), self.node(item, (path, key, depth)))
         elif hasattr(value, "pairs"):  # an Opaque, or _Parts
             for i, item in enumerate(value.items):
-                self.builder.append(node, self.node(item, (path, i)))
+                self.builder.append(node, self.node(item, (path, i, depth)))
             for key, item in value.pairs:
-                self.builder.put(node, self.node(key, (path, key)), self.node(item, (path, key)))
+                self.builder.put(node, self.node(key, (path, key, depth)), self.node(item, (path, key, depth)))
         else:
             for i, item in enumerate(order_of(list(value)) if isinstance(value, set) else value):
-                self.builder.append(node, self.node(item, (path, i)))
+                self.builder.append(node, self.node(item, (path, i, depth)))
 
     # ---- classes, and what they make ----
 
@@ -198,11 +210,7 @@ class Graph:
         if kind is Missing:
             raise self.cannot(path, value, "could not be read: %s" % value.why)
         if kind is Values:
-            try:
-                array = value.numpy()
-            except ImportError:
-                raise self.cannot(path, value, "cannot be written without numpy") from None
-            return self.remember(value, self._reduced(value, array.__reduce_ex__(2), path))
+            return self.remember(value, self._values(value, path))
         if kind is Opaque:
             if value.kwargs is not None or value.setter is not None:
                 raise self.cannot(path, value, "was made in a way that cannot be written")
@@ -214,6 +222,18 @@ class Graph:
         if isinstance(value, type) or kind.__name__ in ("function", "builtin_function_or_method"):
             return self._global(value, value.__qualname__, path)
         return self._reduced(value, self._reduce(value, path), path)
+
+    def _values(self, value: Any, path: Optional[Path]) -> int:
+        """An array of numpy in a file, which stays one, or a tensor that has no name there."""
+        if value._kind == "tensor":
+            return self._arrays.unnamed(value._array)
+        try:
+            array = value.numpy()
+        except ImportError:
+            raise self.cannot(path, value, "cannot be written without numpy") from None
+        if type(array).__module__ != "numpy":
+            raise self.cannot(path, value, "has a dtype, %s, that numpy does not have" % value.dtype)
+        return self._reduced(array, array.__reduce_ex__(2), path)
 
     def _global(self, value: Any, name: str, path: Optional[Path]) -> int:
         """VALUE by the name of its module and its own, which have to lead to it, as for pickle."""
@@ -259,10 +279,11 @@ class Graph:
         return node
 
     def _call(self, value: Any, function: Any, args: Any, state: Tuple[Any, ...], path: Optional[Path], is_new: bool = False) -> int:
-        node = self.builder.call(self.node(function, (path, "()")), self.node(args, (path, "()")), is_new)
+        depth = _levels(path)
+        node = self.builder.call(self.node(function, (path, "()", depth)), self.node(args, (path, "()", depth)), is_new)
         self.remember(value, node)
         if state:
-            self.builder.set_state(node, self.node(state[0], (path, "__dict__")))
+            self.builder.set_state(node, self.node(state[0], (path, "__dict__", depth)))
         return node
 
     # ---- mistakes ----

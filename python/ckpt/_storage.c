@@ -130,15 +130,16 @@ static bool parse_range(PyObject *list, Py_ssize_t i, struct ckpt_storage_range 
 			Py_buffer *view)
 {
 	PyObject *item = PySequence_GetItem(list, i);
-	unsigned long long storage, offset, nbytes;
+	uint64_t storage, offset, nbytes;
 	bool ok = item && PyTuple_Check(item) &&
-		  PyArg_ParseTuple(item, "KKKw*", &storage, &offset, &nbytes, view);
+		  PyArg_ParseTuple(item, "O&O&O&w*", ckpt_py_take_uint64, &storage, ckpt_py_take_uint64, &offset,
+				   ckpt_py_take_uint64, &nbytes, view);
 
 	if (!ok && !PyErr_Occurred())
 		PyErr_SetString(PyExc_TypeError, "a range is (storage, offset, nbytes, buffer)");
-	if (ok && (unsigned long long)view->len < nbytes) {
+	if (ok && (uint64_t)view->len < nbytes) {
 		PyErr_Format(PyExc_ValueError, "the buffer has %zd bytes, wanted %llu", view->len,
-			     nbytes);
+			     (unsigned long long)nbytes);
 		PyBuffer_Release(view);
 		ok = false;
 	}

@@ -99,11 +99,11 @@ def bytes_to_torch(buffer: bytearray, dtype: str, shape: Tuple[int, ...]) -> Any
 
 
 def to_torch(open_array: Callable[[], Array], device: Any = None) -> Any:
-    """A new tensor, contiguous, of the same layout: strided, sparse or quantized."""
+    """A new tensor, contiguous, of the same layout: strided, sparse or quantized; a part of a quantized one is float32."""
     array = open_array()
     info = array.info()
     try:
-        if info["qscheme"]:
+        if info["qscheme"] and "int_repr" in info["parts"]:
             tensor = _quantized(array, info)
         elif info["layout"].startswith("sparse"):
             tensor = _sparse(array, info)
@@ -150,7 +150,10 @@ def _quantized(array: Array, info: Any) -> Any:
 
 
 def to_memoryview(data: Union[bytes, bytearray, memoryview], dtype: str, shape: Tuple[int, ...]) -> memoryview:
-    """DATA with that shape, and a format if there is one; else as unsigned integers of the same size. What is unknown is bytes."""
+    """DATA with that shape, and a format if there is one; else as unsigned integers of the same size. What is unknown is bytes.
+
+    Without items it has one dimension: Python casts no memoryview to a shape with a 0 in it.
+    """
     view = memoryview(data).cast("B")
     if dtype not in DTYPES:
         return view

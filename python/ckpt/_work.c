@@ -131,17 +131,29 @@ PyObject *ckpt_py_string(const char *text)
 	return ckpt_py_text(text, strlen(text));
 }
 
-int ckpt_py_take_unsigned(PyObject *number, void *to)
+/* NUMBER if it is none above MOST; otherwise an exception is set. */
+static unsigned long long take_at_most(PyObject *number, unsigned long long most)
 {
 	PyObject *index = PyNumber_Index(number);
 	unsigned long long value = index ? PyLong_AsUnsignedLongLong(index) : 0;
 
 	Py_XDECREF(index);
-	if (PyErr_Occurred() ? PyErr_ExceptionMatches(PyExc_OverflowError) : value > UINT_MAX) {
+	if (PyErr_Occurred() ? PyErr_ExceptionMatches(PyExc_OverflowError) : value > most) {
 		PyErr_Clear();
-		PyErr_Format(PyExc_ValueError, "wanted a number from 0 to %u, not %R", UINT_MAX, number);
+		PyErr_Format(PyExc_ValueError, "wanted a number from 0 to %llu, not %R", most, number);
 	}
-	*(unsigned *)to = (unsigned)value;
+	return value;
+}
+
+int ckpt_py_take_unsigned(PyObject *number, void *to)
+{
+	*(unsigned *)to = (unsigned)take_at_most(number, UINT_MAX);
+	return !PyErr_Occurred();
+}
+
+int ckpt_py_take_uint64(PyObject *number, void *to)
+{
+	*(uint64_t *)to = take_at_most(number, UINT64_MAX);
 	return !PyErr_Occurred();
 }
 

@@ -41,6 +41,7 @@ struct id_set {
 struct sanitizer {
 	struct ckpt_model *to;
 	bool last;	     /* nothing is replaced any more: look what is left */
+	bool gave_up;	     /* ... because there were MOST_PASSES, and not because all was replaced */
 	/* inside a tensor as long as the walk is deeper: its parts are its own */
 	size_t tensor_depth;
 	uint64_t replaced;		  /* in this pass */
@@ -241,6 +242,19 @@ static const struct ckpt_value *make_replacement(struct sanitizer *s, const stru
 	}
 }
 
+/* V is left behind the last pass. */
+static int fail_left(struct sanitizer *s, const struct ckpt_walk_step *step,
+		     const struct ckpt_value *v, struct ckpt_error *err)
+{
+	struct ckpt_error reason = CKPT_ERROR_INIT;
+	char shown[160];
+
+	if (!s->gave_up || !make_replacement(s, v, &reason))
+		return fail_refused(s, step, v, err);
+	return ckpt_fail(err, CKPT_E_LIMIT, "'%s' is inside of more than %d objects, one in another",
+			 ckpt_escape(shown, sizeof(shown), step->name, step->name_len), MOST_PASSES - 1);
+}
+
 /* What may be a key: Python hashes no dicts, lists and sets. */
 static bool can_be_key(const struct ckpt_value *v)
 {
@@ -283,7 +297,7 @@ static int sanitize_key(struct sanitizer *s, const struct ckpt_walk_step *step,
 
 	key = now(s, key);
 	if (is_refused(s, key))
-		rc = s->last ? fail_refused(s, step, key, err)
+		rc = s->last ? fail_left(s, step, key, err)
 			     : replace_value(s, step, key, true, err);
 	else if (key->kind == CKPT_TUPLE && depth < MOST_TUPLES &&
 		 (rc = is_first(&s->visited, key, err)) > 0)
@@ -411,7 +425,7 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 	if (rc < 0 || !is_refused(s, v))
 		return rc < 0 ? rc : CKPT_WALK_ENTER;
 	if (s->last)
-		return fail_refused(s, step, v, err);
+		return fail_left(s, step, v, err);
 	if (s->tensor_depth != SIZE_MAX)
 		return CKPT_WALK_ENTER; /* the last pass says so */
 	rc = replace_value(s, step, v, false, err);
@@ -460,6 +474,7 @@ int ckpt_sanitize(const struct ckpt_model *model, struct ckpt_model **out,
 		rc = ckpt_model_derive(model, &s.to, err);
 	for (int pass = 0; rc == 0 && !s.last && pass <= MOST_PASSES; pass++) {
 		s.last = pass > 0 && (!s.replaced || pass == MOST_PASSES);
+		s.gave_up = s.last && s.replaced;
 		rc = make_pass(&s, err);
 	}
 	if (rc == 0) {

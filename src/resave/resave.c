@@ -97,7 +97,7 @@ static bool is_lone_letter(const struct ckpt_value *args)
 		args->kind == CKPT_TUPLE && args->u.seq.count == 1 ? args->u.seq.items[0] : NULL;
 
 	return text && (text->kind == CKPT_STR || text->kind == CKPT_BYTES) &&
-	       text->u.bytes.len <= 2 && !(text->flags & CKPT_VALUE_SHARED);
+	       text->u.bytes.len <= 2 && !(text->flags & (CKPT_VALUE_SHARED | CKPT_VALUE_INTERNED));
 }
 
 static bool holds_value(const struct ckpt_saver *s, const struct ckpt_value *dict,

@@ -27,10 +27,43 @@ def test_a_checkpoint_is_a_mapping_of_lazy_tensors(model):
         assert "3 tensors" in repr(f)
         with pytest.raises(KeyError) as raised:
             f["d"]
-        assert isinstance(raised.value, ckpt.Error) and str(raised.value) == "there is no tensor 'd'"
+        assert isinstance(raised.value, ckpt.Error) and str(raised.value) == "%s: there is no tensor 'd'" % model
     assert f.closed and "closed" in repr(f)
     with pytest.raises(ValueError, match="closed"):
         a.memoryview()
+
+
+def test_a_name_of_two_tensors_is_an_error_and_loses_none(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    one, two = numpy.array([1.0]), numpy.array([2.0])
+    for obj in ({"a.b": one, "a": {"b": two}}, {1: one, "1": two}, {None: one, "None": two}):
+        ckpt.save(obj, tmp_path / "x.pt")
+        with ckpt.open(tmp_path / "x.pt") as f:
+            name, = f
+            assert len(f) == 1 and name in f and [tensor[0] for tensor in f.tensors()] == [1.0, 2.0]
+            for get in (f.__getitem__, f.get_tensor, f.get_slice, lambda name: dict(f)):
+                with pytest.raises(ckpt.Error, match="2 tensors are called") as raised:
+                    get(name)
+                assert raised.value.status == "CLASH" and not isinstance(raised.value, KeyError)
+
+
+def test_errors_about_a_file_say_which(model):
+    f = ckpt.open(model)
+    for call in (lambda: f["d"], lambda: f.value("d"), lambda: f.show("d"), lambda: f.select("d*"), lambda: f["a"].part("d"),
+                 lambda: f["a"].dequantize("bf16"), lambda: f.select("a").value("d"), lambda: f.get_slice("d")):
+        with pytest.raises(KeyError) as raised:
+            call()
+        assert raised.value.path == model and str(raised.value).startswith(model + ": ")
+
+
+def test_ranges_of_storages_do_not_wrap(model):
+    f = ckpt.open(model)
+    for place in range(3):
+        for number in (1 << 64, (1 << 64) + 1, -1, 1 << 200):
+            wanted = [0, 0, 1]
+            wanted[place] = number
+            with pytest.raises(ValueError):
+                f.read_storages([(*wanted, bytearray(8))])
 
 
 def test_a_part_is_read_by_the_indexing_of_numpy(model):

@@ -91,6 +91,43 @@ def test_arrays_stay_arrays_where_that_is_wanted(tmp_path):
         ckpt.save([], str(tmp_path / "x.pt"), arrays="torch")
 
 
+def test_arrays_that_were_loaded_can_be_saved(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    obj = {"a": numpy.arange(6, dtype="f2").reshape(2, 3), "list": [numpy.zeros((0, 2)), numpy.array(3), numpy.array([True])], "same": None,
+           "texts": numpy.array(["ab", "c"]), "complex": numpy.array([1j])}
+    obj["same"] = obj["a"]
+    ckpt.save(obj, tmp_path / "x.pt", arrays="numpy")
+    found = ckpt.load(tmp_path / "x.pt")
+    assert isinstance(found["a"], ckpt.Values) and found["same"] is found["a"]
+    for arrays in ("tensor", "numpy"):
+        ckpt.save(found, tmp_path / "y.pt", arrays=arrays)
+        assert ckpt.diff(tmp_path / "x.pt", tmp_path / "y.pt", strict=True)["verdict"] == "same"
+        with zipfile.ZipFile(tmp_path / "x.pt") as old, zipfile.ZipFile(tmp_path / "y.pt") as new:
+            assert old.read("x/data.pkl") == new.read("y/data.pkl")
+
+
+def test_a_tensor_that_is_a_key_stays_one(model, tmp_path):
+    ckpt.save({ckpt.load(model)["a"]: "key"}, tmp_path / "x.pt")
+    ckpt.save(ckpt.load(tmp_path / "x.pt"), tmp_path / "y.pt")
+    (key, value), = ckpt.load(tmp_path / "y.pt").items()
+    assert value == "key" and (key.dtype, key.shape) == (ckpt.open(model)["a"].dtype, ckpt.open(model)["a"].shape)
+    assert key.memoryview() == ckpt.open(model)["a"].memoryview()
+
+
+def test_windows_of_an_array_are_views_of_it(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    base = numpy.arange(100000, dtype="float32")
+    windows = numpy.lib.stride_tricks.sliding_window_view(base, 50000)
+    turned = numpy.lib.stride_tricks.as_strided(base[5:], (3, 2), (8, 4))
+    report = ckpt.save({"windows": windows, "base": base, "turned": turned}, tmp_path / "x.pt")
+    assert report["nbytes"] < 500000
+    found = ckpt.load(tmp_path / "x.pt")
+    assert found["windows"].storage == found["base"].storage == found["turned"].storage
+    assert found["windows"].shape == windows.shape and found["windows"][7, 3] == 10 and found["turned"].numpy().tolist() == turned.tolist()
+    beyond = numpy.lib.stride_tricks.as_strided(base[:4], (3,), (-4,))[:1]
+    assert again([beyond], tmp_path)[0].numpy().tolist() == [0]
+
+
 def test_a_dtype_beside_what_has_it_is_written_once(tmp_path):
     numpy = pytest.importorskip("numpy")
     swapped = numpy.arange(2, dtype=">f8")
@@ -162,8 +199,23 @@ def test_objects_that_are_nested_too_deep_are_an_error(tmp_path):
     thing = ckpt.Opaque(ckpt.Global("m", "f"), (), None, False)
     for _ in range(5000):
         thing = ckpt.Opaque(ckpt.Global("m", "f"), (thing,), None, False)
-    with pytest.raises(ckpt.Error, match="nested too deep"):
+    with pytest.raises(ckpt.Error, match="nested too deep|nested deeper than"):
         ckpt.save(thing, tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_what_can_be_written_can_be_read_however_deep_it_is(kind, tmp_path):
+    for levels, is_taken in ((9990, True), (10000, False), (30000, False)):
+        nested = kind()
+        for _ in range(levels):
+            nested = {"k": nested} if kind is dict else kind([nested])
+        if is_taken:
+            ckpt.save(nested, tmp_path / "x.pt")
+            assert ckpt.load(tmp_path / "x.pt") and ckpt.open(tmp_path / "x.pt").tree().count("\n") == 100
+        else:
+            with pytest.raises(ckpt.Error, match="nested deeper than") as caught:
+                ckpt.save(nested, tmp_path / "x.pt")
+            assert caught.value.status == "LIMIT" and len(str(caught.value)) < 400
 
 
 def test_maps_of_tied_tensors_share_a_storage(model, tmp_path):
