@@ -16,6 +16,7 @@ from __future__ import annotations
 import collections
 import ctypes
 import io
+import operator
 import pickle
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -63,18 +64,27 @@ def _device_of(group: Any) -> torch.device:
 class _Meeting:
     """The ranks of a group, and what went wrong on this one."""
 
-    def __init__(self, group: Any, src: int) -> None:
+    def __init__(self, group: Any, src: Any, device: Any, bucket: Any) -> None:
+        # only who is in the group can tell the others of what else is wrong
         if not dist.is_initialized():
             raise RuntimeError("load_broadcast() needs torch.distributed.init_process_group()")
-        self._group, self._source = group, src
+        self._group, self._source = group, 0
         self._rank, self._world = dist.get_rank(group), dist.get_world_size(group)
         if self._rank < 0:
             raise ValueError("this rank is not in the group")
-        if src not in [_global_rank(group, rank) for rank in range(self._world)]:
-            raise ValueError("rank %d, the source, is not in the group" % src)
-        self.is_source = _global_rank(group, self._rank) == src
         self.device = _device_of(group)
         self._error: Optional[BaseException] = None
+        self.local("arguments", lambda: self._take(src, device, bucket))
+        self.is_source = self._error is None and _global_rank(group, self._rank) == self._source
+
+    def _take(self, src: Any, device: Any, bucket: Any) -> None:
+        self._source = operator.index(src)
+        if self._source not in [_global_rank(self._group, rank) for rank in range(self._world)]:
+            raise ValueError("rank %d, the source, is not in the group" % self._source)
+        if operator.index(bucket) < 1:
+            raise ValueError("a bucket has at least one byte")
+        if str(device) == "meta":
+            raise ValueError("device is one that holds numbers, not meta")
 
     def local(self, name: str, work: Callable[[], Any]) -> Any:
         """What WORK gives; None if it failed, or something before it."""
@@ -116,12 +126,16 @@ class _Meeting:
         return bytes(whole)
 
     def agree(self) -> None:
-        """All ranks are well, or all raise what the first of them that is not has."""
-        first = torch.tensor([self._world if self._error is None else self._rank], dtype=torch.int64, device=self.device)
-        self._together(lambda: dist.all_reduce(first, op=dist.ReduceOp.MIN, group=self._group))
-        rank = int(first.item())
-        if rank == self._world:
+        """All ranks are well and name one source, or all raise what the first of them that is not has."""
+        mine_now = [self._world if self._error is None else self._rank, self._source, -self._source]
+        least = torch.tensor(mine_now, dtype=torch.int64, device=self.device)
+        self._together(lambda: dist.all_reduce(least, op=dist.ReduceOp.MIN, group=self._group))
+        rank, first, last = least.tolist()
+        if rank == self._world and first == -last:
             return
+        if rank == self._world:
+            self.leave()
+            raise ValueError("the ranks name different sources, from rank %d to rank %d" % (first, -last))
         mine = self._error if rank == self._rank else None
         sent = self.send(_packed(mine) if mine is not None else None, _global_rank(self._group, rank))
         self.leave()
@@ -355,9 +369,7 @@ def _make_storages(table: List[Tuple[int, str]], device: Any) -> List[Any]:
 
 def load_broadcast(path: Any, group: Any, src: int, device: Any, weights_only: Optional[bool], bucket: int) -> Any:
     """See ckpt.torch.load_broadcast()."""
-    if bucket < 1 or str(device) == "meta":
-        raise ValueError("a bucket has at least one byte" if bucket < 1 else "device is one that holds numbers, not meta")
-    meeting = _Meeting(group, src)
+    meeting = _Meeting(group, src, device, bucket)
     if not meeting.is_source:
         return _receive(meeting, device)
     source = meeting.local("open", lambda: _Source(path, device, weights_only))

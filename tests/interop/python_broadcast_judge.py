@@ -156,6 +156,18 @@ def check_errors(world):
     found = [one for one, _ in ranks(world, lambda rank: ckpt.torch.load_broadcast("good.pt", device="cuda:7" if rank == world - 1 else None))]
     expect(all("cuda" in str(one).lower() or "CUDA" in str(one) for one in found), "a device that is not there: %s", found)
 
+    # one rank is called with other arguments than the rest: it takes part, so that nobody waits for it
+    for wrong_one in ({"bucket": 0}, {"bucket": "1"}, {"src": 99}, {"src": None}, {"src": -1}, {"device": "meta"}) + ({"src": 1},) * (world > 1):
+        for odd in {0, world - 1}:
+            def call(rank, odd=odd, arguments=wrong_one):
+                try:
+                    return ckpt.torch.load_broadcast("good.pt", **(arguments if rank == odd else {}))
+                except (TypeError, ValueError) as error:
+                    return "%s: %s" % (type(error).__name__, error)
+            found = ranks(world, call)
+            expect(all(isinstance(one, str) and one == found[0][0] and seconds < LONG / 2 for one, seconds in found),
+                   "rank %d of %d has %s: %s", odd, world, wrong_one, found)
+
     def later(rank):
         """After an error that was agreed on the group is as good as before."""
         try:
