@@ -61,12 +61,25 @@ static bool has_program(const struct ckpt_loose_zip *zip)
 	return false;
 }
 
+/* As miniz compares names, and so torch: of ASCII letters any case. */
+static bool ends_with(const char *name, const char *end)
+{
+	size_t len = strlen(name), n = strlen(end);
+
+	return len >= n && !ckpt_strcasecmp(name + len - n, end);
+}
+
+static bool begins_with(const char *name, const char *begin)
+{
+	return !ckpt_strncasecmp(name, begin, strlen(begin));
+}
+
 /* Behind the archive's own folder; NULL: it is not in that. */
 static const char *name_in_folder(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	size_t len = strlen(zip->folder);
 
-	return !strncmp(e->name, zip->folder, len) && e->name[len] == '/' ? e->name + len + 1
+	return !ckpt_strncasecmp(e->name, zip->folder, len) && e->name[len] == '/' ? e->name + len + 1
 									  : NULL;
 }
 
@@ -89,7 +102,7 @@ static const char *key_of(const char *record, size_t *len)
 			return record + n;
 	}
 	*len = strlen(record) < 14 ? 0 : strlen(record) - 14;
-	return !strncmp(record, ".data/", 6) && ckpt_ends_with(record, ".storage") ? record + 6 : NULL;
+	return begins_with(record, ".data/") && ends_with(record, ".storage") ? record + 6 : NULL;
 }
 
 /* Only what a pickle mentions is taken for numbers by whoever loads it. */
@@ -116,7 +129,7 @@ static bool is_mark(const char *record)
 
 /*
  * TorchScript in a torch.package, which is compiled. The importer of Python's modules passes over
- * what lies there.
+ * what lies there, under this very name: in other letters it is a source of Python, which is worse.
  */
 static bool is_script_of_package(const struct ckpt_loose_zip *zip, const char *record)
 {
@@ -129,18 +142,18 @@ static enum role role_of(const struct ckpt_loose_zip *zip, const struct ckpt_loo
 
 	if (e->name_len && e->name[e->name_len - 1] == '/' && !e->csize && !e->usize)
 		return ROLE_FOLDER;
-	if (ckpt_ends_with(e->name, "/data.pkl"))
+	if (ends_with(e->name, "/data.pkl"))
 		return ROLE_PICKLE;
 	if (!record || !is_of_torch(zip))
 		return ROLE_OTHER;
 	if (is_mark(record))
 		return ROLE_MARK;
 	if ((zip->is_script || zip->is_package) &&
-	    (ckpt_ends_with(record, ".py") || !strncmp(record, "code/", 5)))
-		return ckpt_ends_with(record, "pkl") ? ROLE_PICKLE : ROLE_SOURCE;
+	    (ends_with(record, ".py") || begins_with(record, "code/")))
+		return ends_with(record, "pkl") ? ROLE_PICKLE : ROLE_SOURCE;
 	if (is_storage(zip, record))
 		return ROLE_STORAGE;
-	return ckpt_ends_with(record, ".pkl") && is_of_torch(zip) ? ROLE_PICKLE : ROLE_OTHER;
+	return ends_with(record, ".pkl") && is_of_torch(zip) ? ROLE_PICKLE : ROLE_OTHER;
 }
 
 /* ---- what torch.load(weights_only=True) says ---- */
@@ -411,7 +424,7 @@ static bool is_list_of_modules(const struct ckpt_loose_zip *zip, const struct ck
 {
 	const char *record = name_in_folder(zip, e);
 
-	if (!zip->is_package || !record || strcmp(record, ".data/extern_modules") != 0)
+	if (!zip->is_package || !record || ckpt_strcasecmp(record, ".data/extern_modules") != 0)
 		return false;
 	for (uint64_t i = 0; i < len; i++)
 		if (!ckpt_is_alnum(bytes[i]) && !strchr("._*\n", bytes[i]))
@@ -440,7 +453,7 @@ static bool may_stay_outside(struct ckpt_loose_zip *zip, const struct ckpt_loose
 		return false;
 	while (at < len && (head[at] == ' ' || head[at] == '\t' || head[at] == '\n' || head[at] == '\r'))
 		at++;
-	return at < len && head[at] != '{' && !ckpt_ends_with(e->name, "/.data/extern_modules");
+	return at < len && head[at] != '{' && !ends_with(e->name, "/.data/extern_modules");
 }
 
 static void scan_outside(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
@@ -619,7 +632,7 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		if (is_script_of_package(zip, name_in_folder(zip, e))) {
 			scripts += role_of(zip, e) == ROLE_SOURCE;
 		} else {
-			pickles += ckpt_ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
+			pickles += ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
 			sources += role_of(zip, e) == ROLE_SOURCE;
 		}
 		if (is_main_program(e->name))

@@ -386,6 +386,12 @@ def sources():
     for number, name in enumerate(("evilmod.py", "evil/__init__.py", "evil/inner.py")):
         members = [Member("pkg/" + name, module), Member("pkg/.data/extern_modules", b"torch\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/.data/python_version", b"3.11\n"), Member("pkg/model/m.pkl", proto(2, NAME("evilmod", "A") + b")\x81"))]
         sample("package_source_%d.pt" % number, zip_of(members), "a torch.package with a module of its own", NOT_PLAIN | {"inconsistent"})
+    evil = head.encode() + b"torch.save(state, \"out\")\n    return None\n"
+    for name in ("CODE/__torch__.py", "code/__torch__.PY", "Code/__TORCH__.Py"):  # for miniz, and so torch, any case of a letter is the same name
+        sample("case_script_%s.pt" % name.replace("/", "_"), torch_zip(good, extra=[("constants.pkl", proto(2, b")")), (name, evil)]), "TorchScript under a name in other letters", RUN)
+        packed = [Member("pkg/" + part.replace("code", ".data/ts_code/code").replace("CODE", ".DATA/TS_CODE/CODE").replace("Code", ".data/Ts_code/code"), evil) for part in (name,)]
+        packed += [Member("pkg/.data/extern_modules", b"torch\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/.data/python_version", b"3.11\n"), Member("pkg/model/m.pkl", proto(2, b"N"))]
+        sample("case_package_%s.pt" % name.replace("/", "_"), zip_of(packed), "the same in a torch.package", NOT_PLAIN | {"inconsistent"})
 
 
 def unpicklers_that_differ():
