@@ -5,7 +5,8 @@
  * parser.
  *
  * What must stay true: this is no parser. Every rule has to err towards a finding: words in
- * strings and comments count too, and what is not known to be a literal is computed.
+ * strings and comments count too where they name what reaches out, what is not known to be a literal is computed, and what is
+ * not of the language of a __setstate__ is not let pass.
  */
 #include "scan/script.h"
 
@@ -64,46 +65,9 @@ static void record_outward(struct ckpt_scan_script *script, const struct word *w
 		rest = sizeof(script->outward) - 1 - len;
 	memcpy(script->outward, prefix, len);
 	for (size_t i = 0; i < rest; i++)
-		script->outward[len + i] = is_letter((uint8_t)w->at[i]) && (uint8_t)w->at[i] < 0x80 ? w->at[i] : '?';
+		script->outward[len + i] = w->at[i] > ' ' && w->at[i] < 0x7F && w->at[i] != '\'' ? w->at[i] : '?';
 	script->outward[len + rest] = '\0';
 }
-
-/* What torch's own __setstate__ of packed weights, and what that calls, are made of. */
-static bool is_of_packing(const struct word *w)
-{
-	static const char *const known[] = { "annotate", "uninitialized", "unchecked_cast", "set_weight_bias", "len", "int", "float", "bool", "str", "__is__", "__isnot__",
-					     "__not__",	 "eq",		  "ne",		    "_unwrap_optional", "get",	     "Exception", "AssertionError", "RaiseException", NULL };
-
-	return is_one_of(w, known) || memmem(w->at, w->len, "_prepack", 8);
-}
-
-/* The functions that a load runs: what they call, and whether they go in circles. */
-static void check_bodies(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
-{
-	struct word w, before = { "", 0 };
-	bool inside = false;
-	size_t at = 0;
-
-	while (next_word(text, len, &at, &w)) {
-		size_t behind = at;
-
-		while (behind < len && (text[behind] == ' ' || text[behind] == '\t'))
-			behind++;
-		if (is_word(&before, "def"))
-			inside = is_word(&w, "__setstate__") || is_word(&w, "set_weight_bias");
-		else if (is_word(&w, "class"))
-			inside = false;
-		else if (inside && (is_word(&w, "while") || is_word(&w, "for")))
-			record_outward(script, &w, "__setstate__: ");
-		else if (inside && behind < len && text[behind] == '(' && !is_of_packing(&w) && !is_word(&w, "if") && !is_word(&w, "return") && !is_word(&w, "and") && !is_word(&w, "or") && !is_word(&w, "not") && !is_word(&w, "raise"))
-			record_outward(script, &w, "__setstate__: ");
-		before = w;
-	}
-}
-
-/* ---- what is evaluated where the source is compiled ---- */
-
-enum { MOST_NESTED = 200, MOST_ROW = 200, MOST_CHAIN = 1000, MOST_TUPLES = 16 };
 
 /* A text in quotes, from *AT on. */
 static void skip_text(const uint8_t *text, size_t len, size_t *at)
@@ -114,6 +78,225 @@ static void skip_text(const uint8_t *text, size_t len, size_t *at)
 		*at += text[*at] == '\\' && *at + 1 < len ? 2 : 1;
 	*at += *at < len;
 }
+
+/* ---- what a load runs ---- */
+
+/*
+ * The bodies of __setstate__ and of set_weight_bias, which torch's own __setstate__ of packed weights calls, are a closed
+ * language: values are taken from the state, compared and set; a few functions of torch are called, by their full names. There
+ * are no loops, no operators that compute, and no object with methods that an operator would call.
+ */
+
+/* As torch's lexer has them. Source: torch/csrc/jit/frontend/lexer.h. */
+enum token_kind {
+	NO_TOKEN,
+	LINE, /* the end of one, outside of brackets */
+	WORD,
+	NUMBER,
+	TEXT,
+	SIGN, /* one byte */
+};
+
+struct token {
+	enum token_kind kind;
+	struct word word; /* of a SIGN: its byte */
+	size_t indent;	  /* of the line behind a LINE */
+	bool is_tripled;  /* a TEXT in three quotes, which torch does not write */
+};
+
+struct lexer {
+	const uint8_t *text;
+	size_t len, at;
+	unsigned depth; /* of brackets */
+};
+
+/* Blanks and comments. In brackets ends of lines are blanks, too. */
+static void skip_blanks(struct lexer *l)
+{
+	while (l->at < l->len) {
+		uint8_t c = l->text[l->at];
+
+		if (c == '#')
+			while (l->at < l->len && l->text[l->at] != '\n')
+				l->at++;
+		else if (c == '\\' && l->at + 1 < l->len && l->text[l->at + 1] == '\n')
+			l->at += 2;
+		else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v' || (c == '\n' && l->depth))
+			l->at++;
+		else
+			return;
+	}
+}
+
+/* Behind the end of a line: how far the next one is indented that is not empty. */
+static size_t next_indent(struct lexer *l)
+{
+	for (;;) {
+		size_t begin = l->at;
+
+		while (l->at < l->len && (l->text[l->at] == ' ' || l->text[l->at] == '\t' || l->text[l->at] == '\r' || l->text[l->at] == '\f' || l->text[l->at] == '\v'))
+			l->at++;
+		if (l->at < l->len && l->text[l->at] == '#')
+			while (l->at < l->len && l->text[l->at] != '\n')
+				l->at++;
+		if (l->at == l->len || l->text[l->at] != '\n')
+			return l->at - begin;
+		l->at++;
+	}
+}
+
+static struct token next_token(struct lexer *l)
+{
+	struct token t = { .kind = NO_TOKEN };
+	size_t begin;
+	uint8_t c;
+
+	skip_blanks(l);
+	if (l->at == l->len)
+		return t;
+	begin = l->at;
+	c = l->text[l->at];
+	if (c == '\n') {
+		l->at++;
+		t.kind = LINE;
+		t.indent = next_indent(l);
+	} else if (c == '"' || c == '\'') {
+		t.kind = TEXT;
+		t.is_tripled = l->len - l->at > 2 && l->text[l->at + 1] == c && l->text[l->at + 2] == c;
+		skip_text(l->text, l->len, &l->at);
+	} else if (ckpt_is_digit(c)) {
+		t.kind = NUMBER;
+		while (l->at < l->len && (is_letter(l->text[l->at]) || l->text[l->at] == '.' ||
+					  ((l->text[l->at] == '-' || l->text[l->at] == '+') && (l->text[l->at - 1] == 'e' || l->text[l->at - 1] == 'E'))))
+			l->at++;
+	} else if (is_letter(c)) {
+		t.kind = WORD;
+		while (l->at < l->len && is_letter(l->text[l->at]))
+			l->at++;
+	} else {
+		t.kind = SIGN;
+		l->at++;
+		l->depth += c == '(' || c == '[' || c == '{';
+		l->depth -= l->depth && (c == ')' || c == ']' || c == '}');
+	}
+	t.word = (struct word){ (const char *)l->text + begin, l->at - begin };
+	return t;
+}
+
+static bool is_sign(const struct token *t, char c)
+{
+	return t->kind == SIGN && *t->word.at == c;
+}
+
+static bool is_name(const struct token *t, const char *name)
+{
+	return t->kind == WORD && is_word(&t->word, name);
+}
+
+/* The last tokens, the newest first, and the function that they are in. */
+struct body {
+	struct token last[8];
+	size_t indent;	    /* of its def */
+	bool is_run, is_set_weight_bias;
+};
+
+/* What torch brings, and what these bodies may call as NAME(), torch.NAME() or ops.prim.NAME(). */
+static const char *const functions[] = { "annotate", "__is__", "__isnot__", "__not__", "eq", "ne", "Exception", "AssertionError", "RaiseException", NULL };
+
+/* LAST[0] is in front of a '(': may what it names be called? */
+static bool may_be_called(const struct body *b)
+{
+	static const char *const of_packing[] = { "quantized", "_quantized", "sparse", "onednn", NULL };
+	static const char *const of_torch[] = { "prim", "aten", NULL };
+	const struct token *t = b->last;
+	bool is_packer = memmem(t->word.at, t->word.len, "_prepack", 8);
+
+	if (is_name(t, "set_weight_bias")) /* of self, or (self) */
+		return !b->is_set_weight_bias && is_sign(&t[1], '.') &&
+		       ((is_name(&t[2], "self") && !is_sign(&t[3], '.')) || (is_sign(&t[2], ')') && is_name(&t[3], "self") && is_sign(&t[4], '(') && t[5].kind != WORD));
+	if (!is_packer && !is_one_of(&t->word, functions))
+		return false;
+	if (!is_sign(&t[1], '.'))
+		return !is_packer;
+	if (is_name(&t[2], "torch"))
+		return !is_packer && !is_sign(&t[3], '.');
+	return t[2].kind == WORD && is_one_of(&t[2].word, is_packer ? of_packing : of_torch) && is_sign(&t[3], '.') && is_name(&t[4], "ops") && !is_sign(&t[5], '.');
+}
+
+static bool is_in_front_of_brackets(const struct token *t)
+{
+	static const char *const words[] = { "if", "elif", "return", "and", "or", "not", "raise", "is", "else", NULL };
+
+	return t->kind == LINE || t->kind == NO_TOKEN || (t->kind == WORD && is_one_of(&t->word, words)) || (t->kind == SIGN && !strchr(")]}", *t->word.at));
+}
+
+/* Token T in the body of a function that a load runs. False: it is not of the language. */
+static bool may_be_run(const struct body *b, const struct token *t)
+{
+	static const char *const words[] = { "while", "for", "with", "lambda", "def", "class", "yield", "import", "del", "global", "in", NULL };
+	const struct token *before = b->last;
+
+	/* a function of torch is called, and no variable: that might be an object of the file */
+	if (before->kind == WORD && !is_sign(&b->last[1], '.') && is_one_of(&before->word, functions) && !is_sign(t, '('))
+		return false;
+	if ((is_name(before, "torch") || is_name(before, "ops")) && !is_sign(&b->last[1], '.') && !is_sign(t, '.'))
+		return false;
+	if (is_sign(before, '-'))
+		return t->kind == NUMBER || is_sign(t, '>') || is_name(t, "inf");
+	if (t->kind == WORD)
+		return !is_one_of(&t->word, words);
+	if (is_sign(t, '('))
+		return is_in_front_of_brackets(before) || is_name(&b->last[1], "def") || (before->kind == WORD && may_be_called(b));
+	if (is_sign(t, '-')) /* of a number, or of "->" */
+		return is_sign(before, ')') || is_in_front_of_brackets(before);
+	if (is_sign(t, '=')) /* a == b would call a method of a */
+		return !is_sign(before, '=');
+	return t->kind != SIGN || !strchr("+*/%@&|^~<>!", *t->word.at);
+}
+
+/* Methods that what is left calls of an object: a[b], a[b] = c, "if a". */
+static bool is_method_of_operators(const struct word *w)
+{
+	static const char *const methods[] = { "__getitem__", "__setitem__", "__delitem__", "__bool__", NULL };
+
+	return is_one_of(w, methods);
+}
+
+static void check_bodies(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
+{
+	struct lexer l = { text, len, 0, 0 };
+	struct body b = { .is_run = false };
+	size_t indent = 0;
+	struct token t;
+
+	do {
+		t = next_token(&l);
+		if (t.kind == LINE) {
+			indent = t.indent;
+			b.is_run &= indent > b.indent;
+		}
+		if (t.is_tripled || (t.kind == TEXT && memmem(t.word.at, t.word.len, "set_weight_bias", 15)))
+			record_outward(script, &t.word, "");
+		/* a module of that name would be called by its forward() */
+		if (is_name(b.last, "set_weight_bias") && !is_sign(&t, '('))
+			record_outward(script, &b.last[0].word, "");
+		if (is_name(b.last, "def") && t.kind == WORD && is_method_of_operators(&t.word))
+			record_outward(script, &t.word, "");
+		if (b.is_run && !may_be_run(&b, &t))
+			record_outward(script, b.last[0].kind == WORD ? &b.last[0].word : &t.word, "__setstate__: ");
+		if (is_name(b.last, "def") && t.kind == WORD && !b.is_run) {
+			b.is_set_weight_bias = is_name(&t, "set_weight_bias");
+			b.is_run = b.is_set_weight_bias || is_name(&t, "__setstate__");
+			b.indent = indent;
+		}
+		memmove(b.last + 1, b.last, sizeof(b.last) - sizeof(*b.last));
+		b.last[0] = t;
+	} while (t.kind != NO_TOKEN);
+}
+
+/* ---- what is evaluated where the source is compiled ---- */
+
+enum { MOST_NESTED = 200, MOST_ROW = 200, MOST_CHAIN = 1000, MOST_TUPLES = 16 };
 
 static void record_evaluated(struct ckpt_scan_script *script, const uint8_t *text, size_t begin, size_t end)
 {

@@ -781,6 +781,9 @@ void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v
 
 		ckpt_scan_mark(v, CKPT_SCAN_HOLDS_STORAGE);
 		s->no_memory |= !key || !storage || !ckpt_strmap_insert(&w->sizes, key, sizeof(v), (uintptr_t)storage, &there);
+	} else {
+		/* torch calls it for storages: how deep others are, what they equal as a key, is not known here */
+		not_understood(w, "loads a file of torch whose object is no storage");
 	}
 	s->weights = weights;
 	s->depth--;

@@ -24,6 +24,7 @@ enum {
 	REFUSED = 1 << 5 | 1 << 6 | 1 << 13,
 	MOST_GAP = 1 << 26,
 	SHOWN = 160,
+	MOST_NAME = 512, /* MZ_ZIP_MAX_ARCHIVE_FILENAME_SIZE; PyTorchStreamReader::getAllRecords() cuts it there */
 };
 
 /* ---- names ---- */
@@ -46,6 +47,8 @@ static void check_name(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 	else if (!e->name_len || e->name[0] == '/' || e->name[0] == '\\' ||
 		 has_parent_step(e->name, e->name_len) || (e->name_len > 1 && e->name[1] == ':'))
 		ckpt_loose_zip_odd(zip, e, 0, "the name leads out of the archive");
+	else if (e->name_len >= MOST_NAME)
+		ckpt_loose_zip_odd(zip, e, 0, "the name is longer than torch lists it, which sees %d bytes", MOST_NAME - 1);
 	else if (!ckpt_utf8_ok(e->name, e->name_len))
 		ckpt_loose_zip_odd(zip, e, 0, "the name is no UTF-8");
 }

@@ -651,14 +651,18 @@ static void check_archive(struct ckpt_loose_zip *zip)
 	if (scripts)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "TorchScript in a torch.package: %" PRIu32 " sources, which a load of its pickles compiles", scripts);
+	/* an archive may be of several kinds: whoever loads it says which */
 	if (zip->is_script)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "TorchScript: %" PRIu32 " sources, which torch.jit.load compiles",
 			       sources);
-	else if (zip->is_export)
+	if (has_record(zip, "model.json"))
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "source", CKPT_NO_OFFSET,
+			       "TorchScript of torch 1.0 to 1.3, which torch until 1.7 compiles: 'model.json' says where its sources are, which are not looked into");
+	if (zip->is_export)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "a program of torch.export, which a load evaluates");
-	else if (sources)
+	if (sources && (zip->is_package || !zip->is_script))
 		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
 			       "torch.package: %" PRIu32 " sources of Python, which a load of its pickles runs",
 			       sources);

@@ -110,6 +110,12 @@ def states():
     both("state_adds", built(NAME("a", "B") + b")\x81", {"add": LOAD}) + b"(" + blob(INNER) + b"\x90", "ADDITEMS calls what BUILD set", NOT_PLAIN, 4)
     both("state_module_name", reduce_("torch._utils", "_rebuild_tensor", built(EMPTY, {"__module__": "antigravity"}), 0, (1,), (1,)),
          "old torch imports what an object says is its module")
+    twice = b"K\x01\x85" + b"2\x86" * 60
+    for name, made in (("doubled", twice), ("number", b"K\x01"), ("list", b"]"), ("tuple", b")")):
+        stream = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, made), keys=proto(2, value([])), stored=b"")))
+        both("loaded_key_" + name, b"}" + stream + b"K\x01s", "a key that is what a stream holds", NOT_PLAIN)
+        both("loaded_item_" + name, b"\x8f(" + stream + b"\x90", "an item of a set that is what a stream holds", NOT_PLAIN, 4)
+        both("loaded_" + name, b"](" + stream + b"e", "what a stream holds, and is no storage", NOT_PLAIN)
     both("state_no_storage", reduce_("torch._utils", "_rebuild_tensor", reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, EMPTY)))), 0, (1,), (1,)),
          "bytes that hold no storage are taken for one")
 

@@ -362,6 +362,44 @@ def sources():
     for name, body in (("loop", "while True:\n      pass"), ("for", "for i in range(10):\n      pass"), ("unsafe", "x = torch._sparse_coo_tensor_unsafe(state, state, [1])"), ("segments", "x = torch.segment_reduce(state, \"sum\")"), ("coalesced", "x = torch._coalesced_(state, True)")):
         script(name, head + body + "\n    return None\n", "TorchScript whose __setstate__ hangs, or is not safe", RUN)
         script("%s_helper" % name, "class N(Module):\n  def set_weight_bias(self, state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "(self).set_weight_bias(state, )\n    return None\n", "the same, in a function that it calls", RUN)
+    # a closed language: what calls a method, or a module, of the file without its name, and what is no call of torch's by its full name
+    other = "class Z(Module):\n  def %s(self, o: int) -> int:\n    return 1\n"
+    for name, body, more in (("operator", "x = state - 1", ""), ("plus", "x = (state)[0] + 1", ""), ("times", "x = [1] * 100000000000", ""), ("equal", "x = (state)[0] == (state)[1]", ""), ("less", "x = state < state", ""),
+                             ("item", "x = (state)[0]", other % "__getitem__"), ("set_item", "(state)[0] = 1", other % "__setitem__"), ("truth", "if state:\n      pass", other % "__bool__"), ("in", "x = 1 in state", ""),
+                             ("length", "x = torch.len(state)", ""), ("annotate", "x = (state).annotate(1)", ""), ("eq_method", "x = (state).eq(1)", ""), ("eq_of_file", "x = __torch__.eq(1)", ""), ("packer", "x = (self).linear_prepack(1)", ""),
+                             ("packer_of", "x = self.ops.quantized.linear_prepack(1)", ""), ("packer_bare", "x = linear_prepack(1)", ""), ("brackets", "x = (state)(1)", ""), ("brackets_of_item", "x = state[0](1)", ""), ("line", "x = (state\n      (1))", ""),
+                             ("comment", "x = (state # (\n      (1))", ""), ("variable", "annotate = state\n    x = annotate(1)", ""), ("torch_variable", "torch = state\n    x = torch.eq(1)", ""), ("nested", "def f():\n      return None\n    x = print(1)", ""),
+                             ("other_set", "x = (state).set_weight_bias(1)", ""), ("set_of_self", "x = self.self.set_weight_bias(1)", ""), ("module_set", "x = (self).set_weight_bias(1)", "class N(Module):\n  set_weight_bias : __torch__.M\n"),
+                             ("cast", "x = unchecked_cast(Tensor, state)", ""), ("nothing", "x = uninitialized(Tensor)", ""), ("new", "x = __torch__.Z.__new__(__torch__.Z)", ""), ("tripled", "x = \"\"\"\"\n    y = print(1)\n    z = \"\"\"\"", ""),
+                             ("minus_call", "x = -(state)", ""), ("while", "while True:\n      pass", ""), ("list", "x = [y for y in state]", "")):
+        script("run_" + name, more + head + body + "\n    return None\n", "TorchScript whose __setstate__ runs what is not torch's", RUN)
+        script("run_%s_helper" % name, more + "class N(Module):\n  def set_weight_bias(self, state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "(self).set_weight_bias(state, )\n    return None\n", "the same, in the function that sets weights", RUN)
+    script("run_argument", "class M(Module):\n  def __setstate__(self, eq: __torch__.Z) -> NoneType:\n    x = eq(1, 1)\n", "a function's name as that of an argument", RUN)
+    packing = """class M(Module):
+  def __setstate__(self: __torch__.M,
+    state: Tuple[int, Tensor, Optional[Tensor], float, bool]) -> NoneType:
+    self.groups = (state)[0]
+    _7 = (self).set_weight_bias((state)[1], (state)[2], )
+    self.scale = -1.5e-05
+    self.training = (state)[4]
+    return None
+  def set_weight_bias(self: __torch__.M,
+    w: Tensor,
+    b: Optional[Tensor]) -> NoneType:
+    padding_mode = self.padding_mode
+    if torch.eq(padding_mode, "zeros"):
+      _8, _9, = self.stride
+      _10 = annotate(List[int], [_8, _9])
+      self._packed_params = ops.quantized.conv2d_prepack(w, b, _10, [0, -1], [1, 1], self.groups)
+    elif torch.__isnot__(b, None):
+      ops.prim.RaiseException("what (is) this: + - * eq?", "builtins.RuntimeError")
+    else:
+      self._packed_params = ops.quantized.linear_prepack(w, b)
+    return None
+  def __len__(self: __torch__.M) -> int:
+    return torch.len([x for x in self.x]) + 1
+"""
+    script("fine_packing", packing, "as torch writes it", {"needs-objects"})
     script("fine_packed", head + "self.w = ops.quantized.linear_prepack(state, None)\n    return None\n", "TorchScript that packs its weights", {"needs-objects"})
     script("fine_forward", "def forward(self, x: Tensor) -> Tensor:\n    return torch.from_file(\"x\")\n", "TorchScript that would open a file where it is run, not loaded", {"needs-objects"})
     method = "class M(Module):\n  weight : Tensor\n  def forward(self: __torch__.M,\n    x: Tensor, n: %s) -> Tensor:\n    y = torch.add(x, 1)\n    return y\n"
@@ -386,6 +424,16 @@ def sources():
     for number, name in enumerate(("evilmod.py", "evil/__init__.py", "evil/inner.py")):
         members = [Member("pkg/" + name, module), Member("pkg/.data/extern_modules", b"torch\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/.data/python_version", b"3.11\n"), Member("pkg/model/m.pkl", proto(2, NAME("evilmod", "A") + b")\x81"))]
         sample("package_source_%d.pt" % number, zip_of(members), "a torch.package with a module of its own", NOT_PLAIN | {"inconsistent"})
+    for number, kind in enumerate(("constants.pkl", "CONSTANTS.pkl", "archive_format", "serialized_exported_program.json", "model.json", "bytecode.pkl")):
+        members = [Member("pkg/mymod.py", module), Member("pkg/.data/extern_modules", b""), Member("pkg/.data/version", b"6\n"), Member("pkg/m/m.pkl", proto(2, NAME("mymod", "A") + b")\x81")), Member("pkg/" + kind, none)]
+        sample("package_also_%d.pt" % number, zip_of(members), "a torch.package that is of another kind, too", RUN)
+    for number, kind in enumerate(("model.json", "MODEL.json")):
+        members = [Member("m/version", b"1\n"), Member("m/" + kind, b'{"mainModule":{"torchscriptArena":{"key":"notes.txt"}}}'), Member("m/notes.txt", b"def f(x: Tensor=torch.from_file(\"x\", True, 4)) -> Tensor:\n  return x\n")]
+        sample("script_of_json_%d.pt" % number, zip_of(members), "TorchScript of torch 1.0 to 1.3", NOT_PLAIN)
+        sample("script_of_json_too_%d.pt" % number, zip_of(members + [Member("m/constants.pkl", none), Member("m/data.pkl", good)]), "the same beside that of today", NOT_PLAIN)
+    for length, wanted in ((511, {"plain"}), (512, NOT_PLAIN | {"inconsistent"})):
+        folder = "r" * (length - 10)
+        sample("long_name_%d.pt" % length, zip_of([Member(folder + "/data.pkl", good), Member(folder + "/version", b"3\n"), Member(folder + "/byteorder", b"little"[:6])][:2] + [Member(folder + "/byteorder", b"little")]), "a record whose name torch's list cuts at 511 bytes", wanted)
     evil = head.encode() + b"torch.save(state, \"out\")\n    return None\n"
     for name in ("CODE/__torch__.py", "code/__torch__.PY", "Code/__TORCH__.Py"):  # for miniz, and so torch, any case of a letter is the same name
         sample("case_script_%s.pt" % name.replace("/", "_"), torch_zip(good, extra=[("constants.pkl", proto(2, b")")), (name, evil)]), "TorchScript under a name in other letters", RUN)
