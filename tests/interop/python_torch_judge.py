@@ -259,10 +259,34 @@ def check_behind():
                 yield str(error)
 
 
+def check_texts():
+    """Texts that are not UTF-8, of both Pythons and as values and keys: an error where torch has one, else the same."""
+    torch.save({"a": 1}, "whole.pt")
+    with zipfile.ZipFile("whole.pt") as archive:
+        records = {name: archive.read(name) for name in archive.namelist()}
+    for text in (b"fine", b"\xc3\xa9", b"\xed\xa0\x80", b"\xff", b"a\x80", b"\xc0\x80", b"\xf5\x80\x80\x80"):
+        for made in (b"X" + struct.pack("<I", len(text)) + text, b"U" + bytes((len(text),)) + text, b"T" + struct.pack("<I", len(text)) + text):
+            for body in (b"}" + made + b"K\x01s", b"}K\x01" + made + b"s"):
+                with zipfile.ZipFile("texts.pt", "w") as archive:
+                    for name, content in records.items():
+                        archive.writestr(name, b"\x80\x02" + body + b"." if name.endswith("data.pkl") else content)
+                answers = []
+                for load in (torch.load, ckpt.torch.load):
+                    try:
+                        answers.append(load("texts.pt", weights_only=True))
+                    except ckpt.Error as error:
+                        answers.append(None if str(error).startswith("texts.pt: ") else str(error))
+                    except Exception:
+                        answers.append(None)
+                counts["texts"] += 1
+                if answers[0] != answers[1]:
+                    yield "%r: torch %r, ckpt %r" % (body, *answers)
+
+
 def main():
     torch.set_num_threads(1)
     wrong = 0
-    for text in [*check_places(), *check_broken(), *check_behind()]:
+    for text in [*check_places(), *check_broken(), *check_behind(), *check_texts()]:
         wrong += 1
         print("BAD\t%s" % text)
     with open(sys.argv[1], encoding="utf-8") as stream:
