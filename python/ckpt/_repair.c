@@ -2,6 +2,8 @@
 /* What a damaged file still holds, as a Model; and a Model with what another file has. */
 #include "_ckpt.h"
 
+#include <stdlib.h>
+
 static const char *const fills[] = { NULL, "zeros", "nan" };
 
 struct finding {
@@ -34,17 +36,42 @@ static PyObject *finding_of(const void *what)
 	return ckpt_py_finished(dict);
 }
 
+/* A thread of its own opens it, as a disk that is slow may hold that. */
 struct repair {
-	struct work work;
-	enum ckpt_repair_fill fill;
+	struct task task;
+	PyObject *path;
+	struct ckpt_repair_options options;
+	struct ckpt_repair_report report;
+	struct ckpt_error err;
+	struct ckpt_model *model; /* until somebody takes it */
+	int rc;
 };
+
+static void free_repair(struct task *task)
+{
+	struct repair *r = (struct repair *)task;
+
+	if (r->model) {
+		Py_BEGIN_ALLOW_THREADS ckpt_close(r->model);
+		Py_END_ALLOW_THREADS
+	}
+	Py_XDECREF(r->path);
+	free(r);
+}
 
 static int add_finding(void *ctx, const struct ckpt_repair_finding *found)
 {
 	struct repair *repair = ctx;
-	const struct finding finding = { found, repair->fill };
+	const struct finding finding = { found, repair->options.fill };
 
-	return ckpt_py_work_add(&repair->work, finding_of, &finding);
+	return ckpt_py_task_add(&repair->task, finding_of, &finding);
+}
+
+static void call_repair(struct task *task)
+{
+	struct repair *r = (struct repair *)task;
+
+	r->rc = ckpt_repair_open(PyBytes_AsString(r->path), &r->options, add_finding, r, &r->model, &r->report, &r->err);
 }
 
 static PyObject *report_of(const struct ckpt_repair_report *r)
@@ -62,39 +89,43 @@ static PyObject *report_of(const struct ckpt_repair_report *r)
 
 PyObject *ckpt_py_repair_open(PyObject *module, PyObject *args)
 {
-	struct ckpt_repair_options options = CKPT_REPAIR_OPTIONS_INIT;
-	struct ckpt_repair_report report = CKPT_REPAIR_REPORT_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct state *state = PyModule_GetState(module);
-	PyObject *path = NULL, *progress, *result = NULL;
+	struct repair *r = calloc(1, sizeof(*r));
+	PyObject *progress, *result = NULL;
 	unsigned fill, threads;
-	struct repair repair;
 	struct model *out;
-	int rc;
 
-	if (!PyArg_ParseTuple(args, "O&IIO&O", PyUnicode_FSConverter, &path, &options.flags, &fill,
-			      ckpt_py_take_unsigned, &threads, &progress))
+	if (!r)
+		return PyErr_NoMemory();
+	r->options = (struct ckpt_repair_options)CKPT_REPAIR_OPTIONS_INIT;
+	r->report = (struct ckpt_repair_report)CKPT_REPAIR_REPORT_INIT;
+	r->err = (struct ckpt_error)CKPT_ERROR_INIT;
+	r->task.call = call_repair;
+	r->task.free = free_repair;
+	if (!PyArg_ParseTuple(args, "O&IIO&O", PyUnicode_FSConverter, &r->path, &r->options.flags, &fill,
+			      ckpt_py_take_unsigned, &threads, &progress) ||
+	    !ckpt_py_task_init(&r->task, progress)) {
+		free_repair(&r->task);
 		return NULL;
-	options.fill = repair.fill = fill == 1	 ? CKPT_FILL_ZEROS
-				     : fill == 2 ? CKPT_FILL_NAN
-						 : CKPT_FILL_NOTHING;
-	out = ckpt_py_model_new(state, NULL);
-	if (out && ckpt_py_work_begin(&repair.work, progress)) {
-		options.threads = threads;
-		options.progress = ckpt_py_work_progress;
-		options.progress_ctx = &repair.work;
-		options.cancel = &repair.work.cancel;
-		rc = ckpt_repair_open(PyBytes_AsString(path), &options, add_finding, &repair,
-				      &out->model, &report, &err);
-		ckpt_py_work_end(&repair.work);
-		if (rc < 0 || PyErr_Occurred())
-			ckpt_py_raise(state, &err, rc);
-		else
-			result = Py_BuildValue("(ONO)", out, report_of(&report), repair.work.list);
-		Py_DECREF(repair.work.list);
+	}
+	r->options.fill = fill == 1 ? CKPT_FILL_ZEROS : fill == 2 ? CKPT_FILL_NAN : CKPT_FILL_NOTHING;
+	r->options.threads = threads;
+	r->options.progress = ckpt_py_task_progress;
+	r->options.progress_ctx = &r->task;
+	r->options.cancel = &r->task.cancel;
+	if (!ckpt_py_task_run(&r->task))
+		return NULL;
+	out = PyErr_Occurred() ? NULL : ckpt_py_model_new(state, NULL);
+	if (out && r->rc < 0)
+		ckpt_py_raise(state, &r->err, r->rc);
+	if (out && r->rc == 0) {
+		out->source = Py_NewRef(r->path);
+		out->model = r->model;
+		r->model = NULL;
+		result = Py_BuildValue("(ONO)", out, report_of(&r->report), r->task.list);
 	}
 	Py_XDECREF((PyObject *)out);
-	Py_DECREF(path);
+	ckpt_py_task_free(&r->task);
 	return result;
 }
 

@@ -129,7 +129,7 @@ def open_slowly():
     before, out = names(), os.path.join(folder, "out")
     for name, call in (("open", lambda out: ckpt.open(torch)), ("load", lambda out: ckpt.load(torch)), ("convert", lambda out: ckpt.convert(torch, out, "safetensors")),
                        ("split", lambda out: ckpt.split(torch, out, ranks=2)), ("merge", lambda out: ckpt.merge(directory, out)),
-                       ("average", lambda out: ckpt.average([torch, torch], out)), ("convert a safetensors", lambda out: ckpt.convert(path, out, "torch"))):
+                       ("average", lambda out: ckpt.average([torch, torch], out)), ("repair", lambda out: ckpt.repair(torch, out)), ("convert a safetensors", lambda out: ckpt.convert(path, out, "torch"))):
         taken = interrupt(call, out, "pread64")
         assert taken is not None and taken != "no KeyboardInterrupt" and taken < LIMIT, (name, taken)
         disk.slow_disk_hold(b"")
