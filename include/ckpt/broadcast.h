@@ -180,7 +180,7 @@ struct ckpt_broadcast_report {
 	char path[1024]; /* of what is now on this node */
 	/* with CKPT_BROADCAST_TO_GPU: the caller's, for ckpt_gpu_release() */
 	struct ckpt_gpu_copy *gpu;
-	/* what of the job makes it slower than it needs to be, in a sentence; "": nothing known */
+	/* what of the job makes it slower than it needs to be, in a sentence, the node whose disk all waited for, say; "": nothing known */
 	char advice[256];
 	/* what the transport ucx chose for the way to the next rank, "tcp/eth0, self"; "" of others */
 	char network[128];

@@ -64,12 +64,14 @@ struct ckpt_ring {
 	struct ckpt_slots slots;
 	uint64_t next_read; /* chunk */
 	struct failure reading, writing;
+	uint64_t write_nsec; /* of all threads together */
 	bool quit;
 
 	pthread_t *threads;
 	unsigned started;
 	uint64_t landed; /* the caller's: of the chunks that were begun, those that came */
 	uint64_t last_nsec;
+	uint64_t disk_nsec; /* how long nothing moved here because of what was still to be written */
 	uint64_t late_nsec; /* how much longer every sleep has been than it was to be, so far */
 	bool has_slept;
 };
@@ -264,12 +266,16 @@ static uint64_t next_mine(const struct ckpt_ring *r, uint64_t chunk)
 static bool do_next_work(struct ckpt_ring *r)
 {
 	struct ckpt_slot *s = ckpt_slots_first(&r->slots, CKPT_SLOT_ARRIVED);
+	uint64_t start;
 
 	if (s) {
 		set_state(r, s, CKPT_SLOT_WRITING);
 		pthread_mutex_unlock(&r->lock);
+		start = ckpt_now_nsec();
 		write_chunk(r, s);
+		start = ckpt_now_nsec() - start;
 		pthread_mutex_lock(&r->lock);
+		r->write_nsec += start;
 		set_state(r, s, CKPT_SLOT_FREE);
 		return true;
 	}
@@ -575,6 +581,13 @@ static struct ckpt_slot *slot_to_begin(const struct ckpt_ring *r, uint64_t chunk
 	return ready && ready->chunk == chunk ? ready : NULL;
 }
 
+/* With the lock, and nothing is in the air: is it only the destination's disk that this rank waits for? */
+static bool waits_to_write(const struct ckpt_ring *r)
+{
+	return ckpt_slots_count(&r->slots, CKPT_SLOT_READING) == 0 &&
+	       ckpt_slots_count(&r->slots, CKPT_SLOT_ARRIVED) + ckpt_slots_count(&r->slots, CKPT_SLOT_WRITING) > 0;
+}
+
 static bool can_begin(struct ckpt_ring *r, uint64_t chunk)
 {
 	return slot_to_begin(r, chunk) != NULL;
@@ -583,6 +596,8 @@ static bool can_begin(struct ckpt_ring *r, uint64_t chunk)
 /* Called with the lock: until a thread tells something, or a while has passed. */
 static void wait_for_threads(struct ckpt_ring *r)
 {
+	bool writes = waits_to_write(r);
+	uint64_t start = ckpt_now_nsec();
 	struct timespec t;
 
 	ckpt_slots_read_further(&r->slots); /* nothing is in the air */
@@ -593,6 +608,8 @@ static void wait_for_threads(struct ckpt_ring *r)
 	t.tv_sec += t.tv_nsec / 1000000000;
 	t.tv_nsec %= 1000000000;
 	pthread_cond_timedwait(&r->has_moved, &r->lock, &t);
+	if (writes)
+		r->disk_nsec += ckpt_now_nsec() - start;
 }
 
 /*
@@ -737,6 +754,14 @@ int ckpt_ring_run(struct ckpt_ring *r, struct ckpt_error *err)
 	if (rc == 0)
 		rc = wait_for(r, all_landed, 0, err);
 	return rc < 0 ? rc : wait_for(r, all_written, 0, err);
+}
+
+void ckpt_ring_disk_nsec(struct ckpt_ring *r, uint64_t *waited, uint64_t *written)
+{
+	pthread_mutex_lock(&r->lock);
+	*waited = r->disk_nsec;
+	*written = r->write_nsec;
+	pthread_mutex_unlock(&r->lock);
 }
 
 void ckpt_ring_crcs(const struct ckpt_ring *r, uint32_t *out)

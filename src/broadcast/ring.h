@@ -58,6 +58,12 @@ int ckpt_ring_failed(struct ckpt_ring *ring, bool read, struct ckpt_error *err);
  */
 int ckpt_ring_run(struct ckpt_ring *ring, struct ckpt_error *err);
 
+/*
+ * After a run. WAITED: for how long the transport had nothing to do here, as what had come was still to be written. WRITTEN: how
+ * long that took, summed over threads.
+ */
+void ckpt_ring_disk_nsec(struct ckpt_ring *ring, uint64_t *waited, uint64_t *written);
+
 /* OUT: the CRC-32 of the bytes of each file that arrived here. After a whole run with CRC. */
 void ckpt_ring_crcs(const struct ckpt_ring *ring, uint32_t *out);
 

@@ -39,6 +39,7 @@ struct ckpt_session {
 	struct ckpt_ring *ring;
 	char **paths;			     /* owned: of the sources' files */
 	uint32_t *crcs;			     /* owned: by file */
+	uint64_t carry_start;		     /* when the bytes began to move, by ckpt_now_nsec() */
 	struct ckpt_transport *met_over;     /* owned: the ranks met over it, and then failed */
 	bool standard_chunk, standard_depth, standard_threads; /* the options have none */
 	bool reused;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/steps.h"
 
+#include "base/clock.h"
 #include "broadcast/votes.h"
 
 #include <stdio.h>
@@ -93,6 +94,7 @@ int ckpt_step_carry(struct ckpt_session *s)
 
 	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_SETUP))
 		return s->code;
+	s->carry_start = ckpt_now_nsec();
 	rc = ckpt_ring_run(s->ring, &s->err);
 	if (rc < 0) {
 		s->agreement.broken = true;

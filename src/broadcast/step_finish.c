@@ -9,6 +9,7 @@
  */
 #include "broadcast/steps.h"
 
+#include "base/clock.h"
 #include "broadcast/destination.h"
 #include "broadcast/reread.h"
 #include "broadcast/undo.h"
@@ -16,7 +17,12 @@
 
 #include <inttypes.h>
 #include <libdeflate.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Nanoseconds. */
+static const uint64_t SECOND = 1000000000, TENTH = 100000000, LEAST_SLOW = 1000000000;
 
 /*
  * The first rank sends the checksums of the bytes that it received, and all ranks must have the
@@ -97,15 +103,70 @@ static int reread_files(struct ckpt_session *s)
 	return s->code;
 }
 
+/* Of one rank. */
+struct disk_time {
+	uint64_t waited, written, whole; /* as of ckpt_ring_disk_nsec(); WHOLE: since the bytes began to move */
+};
+
+/*
+ * The rank whose disk all waited for: at least a second and a quarter of the time, and writing took it twice as long as half of
+ * the others. Where all disks are alike, none is. False: there is none.
+ */
+static bool find_slow(const struct disk_time *of, uint32_t count, uint32_t *slow)
+{
+	uint32_t faster = 0;
+
+	*slow = 0;
+	for (uint32_t i = 1; i < count; i++)
+		if (of[i].waited > of[*slow].waited)
+			*slow = i;
+	for (uint32_t i = 0; i < count; i++)
+		faster += of[i].written <= of[*slow].written / 2;
+	return of[*slow].waited >= LEAST_SLOW && of[*slow].waited >= of[0].whole / 4 && faster >= count / 2;
+}
+
+/* Rank 0 says whose disk was slow. */
+static int name_slow(struct ckpt_session *s, const struct disk_time *mine)
+{
+	enum { NUMBERS = sizeof(*mine) / sizeof(uint64_t) };
+	const uint64_t numbers[NUMBERS] = { mine->waited, mine->written, mine->whole };
+	struct disk_time *all = calloc(s->world.size, sizeof(*all));
+	char host[sizeof(s->agreement.host)];
+	int rc = all ? 0 : ckpt_fail_nomem(&s->err);
+	uint32_t slow;
+
+	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_SETUP) == 0) {
+		rc = ckpt_agree_gather(&s->agreement, numbers, NUMBERS, (uint64_t *)all, &s->err);
+		if (rc == 0 && find_slow(all, s->world.size, &slow)) {
+			memcpy(host, s->agreement.host, sizeof(host));
+			rc = ckpt_agree_send(&s->agreement, host, sizeof(host), slow, &s->err);
+			host[sizeof(host) - 1] = '\0';
+			if (rc == 0 && !s->advice[0])
+				snprintf(s->advice, sizeof(s->advice), "all waited %" PRIu64 ".%" PRIu64 " of %" PRIu64 ".%" PRIu64 " s for the disk of rank %u (%s)",
+					 all[slow].waited / SECOND, all[slow].waited % SECOND / TENTH, all[0].whole / SECOND, all[0].whole % SECOND / TENTH, slow, host);
+		}
+		ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST);
+	}
+	free(all);
+	return s->code;
+}
+
 int ckpt_step_finish(struct ckpt_session *s)
 {
+	struct disk_time disk = { 0 };
+	uint64_t start = ckpt_now_nsec();
 	int rc = 0;
 
 	if (ckpt_session_check_left(s))
 		return s->code;
-	if (s->landing && !s->dropped)
+	if (s->landing && !s->dropped) {
 		rc = ckpt_landing_finish(s->landing, &s->err);
-	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_DESTINATION) || compare_crcs(s) ||
+		ckpt_ring_disk_nsec(s->ring, &disk.waited, &disk.written);
+		disk.waited += ckpt_now_nsec() - start;
+		disk.written += ckpt_now_nsec() - start;
+	}
+	disk.whole = ckpt_now_nsec() - s->carry_start;
+	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_DESTINATION) || (s->world.size > 1 && name_slow(s, &disk)) || compare_crcs(s) ||
 	    reread_files(s))
 		return s->code;
 	rc = check_sources(s);

@@ -101,11 +101,21 @@ static void spoil(int fd, const void *from, ssize_t n, off64_t off)
 		abort();
 }
 
+/* A disk that needs CKPT_FAULT_AT milliseconds for each write. */
+static void dawdle(int fd)
+{
+	const char *text = getenv("CKPT_FAULT_AT");
+
+	if (is_wanted("slow-write") && is_file_below(fd))
+		nanosleep(&(struct timespec){ 0, (text ? atol(text) : 1) * 1000000 }, NULL);
+}
+
 ssize_t pwrite64(int fd, const void *from, size_t len, off64_t off)
 {
 	ssize_t n;
 
 	hang("hang-write", fd);
+	dawdle(fd);
 	n = REAL(pwrite64)(fd, from, len, off);
 	spoil(fd, from, n, off);
 	return n;

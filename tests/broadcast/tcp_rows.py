@@ -251,6 +251,23 @@ def check_hanging_disk(work, _):
         print("%s, %s: the others ended after %.1f s (--timeout %d)" % (TRANSPORT, label, took, timeout))
 
 
+def check_slow_disk(work, _):
+    """A node whose disk is slower than the others' is named; if all are alike, none is."""
+    long = long_source(work, SIZE)
+    for victims, wanted in (([1], r"all waited [0-9.]+ of [0-9.]+ s for the disk of rank 1 \(%s\)" % HOST), ([0, 1, 2], None), ([], None)):
+        out = empty_folder(work, "slow")
+        job = Job(work, 3)
+        for rank in range(3):
+            job.start(rank, "--chunk", "1M", long, out + TARGET, **(fault("slow-write", out, 300) if rank in victims else {}))
+        ended = job.end()
+        expect("slow disk", ended, 0)
+        said = [rank for rank in range(3) if "all waited" in ended[rank][1]]
+        note(said == ([0] if wanted else []), "slow disks %s: %s" % (victims, ended))
+        if wanted:
+            note(re.search(wanted, ended[0][1]) is not None, "slow disk: %r" % ended[0][1])
+        shutil.rmtree(out)
+
+
 def main():
     base = os.environ.get("CKPT_TEST_DIR") or None
     if base:
@@ -261,7 +278,7 @@ def main():
         source = ranks.make_file(os.path.join(work, "source.pt"), (9 << 20) + 12345)
         for check in (check_source, check_small_disk, check_full_disk, check_memory_limit, check_names, check_ranks):
             check(work, source)
-        for check in (check_last_step, check_damage, check_hanging_disk) if FAULTS else ():
+        for check in (check_last_step, check_damage, check_hanging_disk, check_slow_disk) if FAULTS else ():
             check(work, source)
     print("%d failures" % len(tcp.FAILURES))
     return 1 if tcp.FAILURES else 0
