@@ -69,6 +69,19 @@ static void record_outward(struct ckpt_scan_script *script, const struct word *w
 	script->outward[len + rest] = '\0';
 }
 
+static void record_evaluated(struct ckpt_scan_script *script, const uint8_t *text, size_t begin, size_t end)
+{
+	size_t n = 0;
+
+	if (*script->evaluated)
+		return;
+	for (size_t i = begin; i < end && n + 1 < sizeof(script->evaluated); i++)
+		script->evaluated[n++] = text[i] >= ' ' && text[i] < 0x7F ? (char)text[i] : '?';
+	script->evaluated[n] = '\0';
+	if (!n)
+		memcpy(script->evaluated, "?", 2);
+}
+
 /* A text in quotes, from *AT on. */
 static void skip_text(const uint8_t *text, size_t len, size_t *at)
 {
@@ -275,6 +288,9 @@ static void check_bodies(struct ckpt_scan_script *script, const uint8_t *text, s
 			indent = t.indent;
 			b.is_run &= indent > b.indent;
 		}
+		/* where it ends is not seen below */
+		if (t.is_tripled)
+			record_evaluated(script, text, (size_t)((const uint8_t *)t.word.at - text), len);
 		if (t.is_tripled || (t.kind == TEXT && memmem(t.word.at, t.word.len, "set_weight_bias", 15)))
 			record_outward(script, &t.word, "");
 		/* a module of that name would be called by its forward() */
@@ -297,19 +313,6 @@ static void check_bodies(struct ckpt_scan_script *script, const uint8_t *text, s
 /* ---- what is evaluated where the source is compiled ---- */
 
 enum { MOST_NESTED = 200, MOST_ROW = 200, MOST_CHAIN = 1000, MOST_TUPLES = 16 };
-
-static void record_evaluated(struct ckpt_scan_script *script, const uint8_t *text, size_t begin, size_t end)
-{
-	size_t n = 0;
-
-	if (*script->evaluated)
-		return;
-	for (size_t i = begin; i < end && n + 1 < sizeof(script->evaluated); i++)
-		script->evaluated[n++] = text[i] >= ' ' && text[i] < 0x7F ? (char)text[i] : '?';
-	script->evaluated[n] = '\0';
-	if (!n)
-		memcpy(script->evaluated, "?", 2);
-}
 
 static bool is_word_of_literals(const struct word *w)
 {

@@ -404,6 +404,7 @@ def sources():
     script("fine_forward", "def forward(self, x: Tensor) -> Tensor:\n    return torch.from_file(\"x\")\n", "TorchScript that would open a file where it is run, not loaded", {"needs-objects"})
     method = "class M(Module):\n  weight : Tensor\n  def forward(self: __torch__.M,\n    x: Tensor, n: %s) -> Tensor:\n    y = torch.add(x, 1)\n    return y\n"
     constant = "class M(Module):\n  __parameters__ = [\"weight\", ]\n  weight : Tensor\n  def forward(self, x: Tensor) -> Tensor:\n    return x\n  c : Final[%s]\n"
+    script("tripled", method % "str=\"\"\" \"\"\", z: int=f(\"\"\" \"\"\")", "a text in three quotes, which torch does not write", RUN)
     for form, text in (("default", method), ("constant", constant)):
         for number, value_ in enumerate(("Tensor=torch.from_file(\"x\", True, 8)", "Tensor=ops.aten.from_file(\"x\", True, 8)", "List[int]=[i for i in range(1000000000000)]", "Tensor=torch.ones([20000, 20000])", "List[int]=[1] * 100000000000", "int=2 ** 3",
                                          "int=print(\"x\")", "str=\"a\" + \"b\"", "Tuple[int, int]=(1, len([2]))", "bool=not True", "int=f", "Tensor=\n      torch.ones([3])")):
