@@ -333,7 +333,7 @@ static volatile int signalled;
 
 static void raise_flag(void)
 {
-	signalled = SIGINT;
+	__atomic_store_n(&signalled, SIGINT, __ATOMIC_SEQ_CST); /* other ranks are threads, which look at it */
 }
 
 static void a_signal_at_any_time_stops_all_or_none(void **state)
