@@ -79,7 +79,6 @@ class _Shared:
             nbytes -= len(piece)
         return b"".join(pieces)
 
-
     def drop(self) -> None:
         with _lock:
             self.users -= 1
@@ -127,6 +126,8 @@ def open_file(source: Any) -> _ckpt.Model:
     """A model of an open file, which stays as it is meanwhile. One of the system may be closed, and keeps its position."""
     if isinstance(source, io.TextIOBase):
         raise TypeError("the open file is one of text: open it with 'rb'")
+    if not hasattr(source, "seek"):
+        raise TypeError("a %s is neither a path, bytes nor an open file that can be read from any place" % type(source).__name__)
     number = _descriptor(source)
     if number is not None:
         return _ckpt.open_descriptor(number, os.fstat(number).st_size)

@@ -8,7 +8,7 @@ from ._progress import Told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, Optional
 
 PIECE = 1 << 20
 
@@ -42,17 +42,35 @@ def _close_later(stream: Any) -> None:
 
 
 def _send(model: _ckpt.Model, stream: Any, target: Any, tell: Any, options: Dict[str, Any]) -> Dict[str, Any]:
-    import errno
-    import io
     import tempfile
 
     options["spool_folder"] = options.get("spool_folder") or tempfile.gettempdir()
     report = model.save("<file>", out_fd=stream.fileno(), progress=tell, **options)
     stream.seek(0)
+    end = _end_of(target)
+    if end is None:
+        _copy(stream, target)
+        return report
+    raw = getattr(target, "raw", target)  # past its buffer, which keeps what a full disk did not take
+    try:
+        _copy(stream, raw)
+        end = raw.tell()
+    except BaseException:
+        raw.truncate(end)
+        raise
+    finally:
+        target.seek(end)
+    return report
+
+
+def _copy(stream: Any, target: Any) -> None:
+    import errno
+    import io
+
     while True:
         piece = memoryview(stream.read(PIECE))
         if not piece:
-            return report
+            return
         while piece:
             taken = target.write(piece)
             if taken is None and not isinstance(target, io.RawIOBase):
@@ -60,3 +78,21 @@ def _send(model: _ckpt.Model, stream: Any, target: Any, tell: Any, options: Dict
             if not taken or not 0 < taken <= len(piece):
                 raise BlockingIOError(errno.EAGAIN, "the file took only a part of the checkpoint")
             piece = piece[taken:]
+
+
+def _end_of(target: Any) -> Optional[int]:
+    """Where a file of the system, or of memory, ends, if it is there that it is written to: to cut it off again."""
+    import io
+
+    if type(target) not in (io.FileIO, io.BufferedWriter, io.BufferedRandom, io.BytesIO) or not target.seekable():
+        return None
+    raw = getattr(target, "raw", target)
+    if type(raw) not in (io.FileIO, io.BytesIO):
+        return None
+    at: int = target.tell()
+    if target is not raw:
+        target.flush()
+    end: int = target.seek(0, 2)
+    if end != at:
+        target.seek(at)
+    return at if end == at else None

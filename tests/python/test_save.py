@@ -128,6 +128,37 @@ def test_windows_of_an_array_are_views_of_it(tmp_path):
     assert again([beyond], tmp_path)[0].numpy().tolist() == [0]
 
 
+@pytest.mark.parametrize("mode", ["wb", "ab", "w+b"])
+@pytest.mark.parametrize("buffering", [0, -1])
+def test_an_open_file_gets_all_or_nothing(mode, buffering, tmp_path):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    data = {"w": b"x" * (3 << 20)}
+    with open(tmp_path / "out", mode, buffering=buffering) as out:
+        out.write(b"head")
+        ckpt.save({"n": 1}, out)
+        size = out.tell()
+        write = ckpt._write._copy
+
+        def with_a_full_disk(stream, target):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, before[1]))
+            try:
+                write(stream, target)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        ckpt._write._copy = with_a_full_disk
+        try:
+            with pytest.raises(OSError):
+                ckpt.save(data, out)
+        finally:
+            ckpt._write._copy = write
+        assert out.tell() == size
+        out.write(b"tail")
+    found = (tmp_path / "out").read_bytes()
+    assert found[:4] == b"head" and found[-4:] == b"tail" and len(found) == size + 4
+    assert ckpt.load(found[4:-4]) == {"n": 1}
+
+
 def test_a_dtype_beside_what_has_it_is_written_once(tmp_path):
     numpy = pytest.importorskip("numpy")
     swapped = numpy.arange(2, dtype=">f8")
