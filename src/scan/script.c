@@ -243,6 +243,15 @@ static bool is_in_front_of_brackets(const struct token *t)
 	return t->kind == LINE || t->kind == NO_TOKEN || (t->kind == WORD && is_one_of(&t->word, words)) || (t->kind == SIGN && !strchr(")]}", *t->word.at));
 }
 
+/* The '[' that is LAST[AT]: of a[b], and not of a type, or of a list. */
+static bool is_index(const struct body *b, unsigned at)
+{
+	static const char *const types[] = { "List", "Tuple", "Optional", "Dict", "Union", "Future", "Final", "return", "in", NULL };
+	const struct token *of = &b->last[at + 1];
+
+	return is_sign(&b->last[at], '[') && ((of->kind == WORD && !is_one_of(&of->word, types)) || is_sign(of, ')') || is_sign(of, ']') || of->kind == TEXT);
+}
+
 /* Token T in the body of a function that a load runs. False: it is not of the language. */
 static bool may_be_run(const struct body *b, const struct token *t)
 {
@@ -254,6 +263,11 @@ static bool may_be_run(const struct body *b, const struct token *t)
 		return false;
 	if ((is_name(before, "torch") || is_name(before, "ops")) && !is_sign(&b->last[1], '.') && !is_sign(t, '.'))
 		return false;
+	/* a part is taken by its number: a tensor as an index would make another one, of any size */
+	if (is_index(b, 0))
+		return t->kind == NUMBER;
+	if (before->kind == NUMBER && is_index(b, 1))
+		return is_sign(t, ']');
 	if (is_sign(before, '-'))
 		return t->kind == NUMBER || is_sign(t, '>') || is_name(t, "inf");
 	if (t->kind == WORD)
