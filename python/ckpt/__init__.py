@@ -54,7 +54,13 @@ def __getattr__(name: str) -> Any:
     if name == "torch":
         from importlib import import_module
 
-        return import_module(".torch", __name__)
+        try:
+            return import_module(".torch", __name__)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            # no other error: who looks through a module, as help() does, goes on then
+            raise AttributeError("ckpt.torch needs torch, which is not installed") from error
     raise AttributeError("module 'ckpt' has no attribute %r" % name)
 
 

@@ -29,3 +29,11 @@ def test_names_of_the_module_are_there_without_a_function():
     assert set(ckpt.__all__) <= set(vars(ckpt))
     assert printed("import ckpt; print('torch' in dir(ckpt), 'torch' in vars(ckpt))") == ["True", "False"]
 
+
+
+def test_what_looks_through_the_module_needs_no_torch():
+    """help(), inspect, doctest and pickle ask for all that dir() names."""
+    code = "import sys; sys.modules['torch'] = None; import ckpt, inspect, pydoc; print(hasattr(ckpt, 'torch'), len(inspect.getmembers(ckpt)) > 20, 'safe_open' in pydoc.render_doc(ckpt, renderer=pydoc.plaintext))"
+    assert printed(code) == ["False", "True", "True"]
+    code = "import sys; sys.modules['torch'] = None\ntry:\n    import ckpt.torch\nexcept ImportError as error:\n    print(error.name)"
+    assert printed(code) == ["torch"]
