@@ -253,6 +253,8 @@ class Storage:
     def read(self, offset: int = 0, nbytes: Optional[int] = None) -> bytearray:
         """A copy of its bytes."""
         count: int = self.nbytes - offset if nbytes is None else nbytes
+        if not 0 <= offset <= self.nbytes or not 0 <= count <= self.nbytes - offset:
+            raise ValueError("bytes %d to %d are wanted of a storage of %d" % (offset, offset + count, self.nbytes))
         buffer = bytearray(count)
         self._checkpoint._model.read_storages([(self.index, offset, count, buffer)])
         return buffer
