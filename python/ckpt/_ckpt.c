@@ -43,6 +43,11 @@ PyObject *ckpt_py_text(const char *bytes, size_t len)
 	return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)len, "surrogateescape");
 }
 
+PyObject *ckpt_py_path(PyObject *path)
+{
+	return PyUnicode_DecodeFSDefaultAndSize(PyBytes_AsString(path), PyBytes_Size(path));
+}
+
 PyObject *ckpt_py_name(PyObject *name)
 {
 	PyObject *bytes;

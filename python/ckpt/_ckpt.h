@@ -38,7 +38,7 @@ struct model {
 	bool closed;
 	bool has_buffer;
 	Py_buffer buffer; /* of a model in memory */
-	PyObject *source; /* the path that it was opened by; or NULL */
+	PyObject *source; /* the path that it was opened by, a str; or NULL */
 	PyObject *base;	  /* of an edited one: the Model whose memory and functions it needs */
 	PyObject *keep;	  /* of one that was built: what its storages need; or NULL */
 	/* of one that a Python function reads: a list with what it raised last; or NULL */
@@ -76,6 +76,9 @@ PyObject *ckpt_py_raise_for_one_of(struct model *self, const struct ckpt_error *
 
 /* Text as a pickle may have it: half of a pair of surrogates, or broken bytes, are kept. */
 PyObject *ckpt_py_text(const char *bytes, size_t len);
+
+/* A str of the path whose bytes PATH has. */
+PyObject *ckpt_py_path(PyObject *path);
 
 /* The bytes of NAME, a str or bytes, with a NUL at their end, as an object. */
 PyObject *ckpt_py_name(PyObject *name);

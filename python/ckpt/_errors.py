@@ -107,7 +107,7 @@ def bad_object(what: str, error: BaseException) -> BadObject:
 
 def at_path(error: Error, source: object) -> Error:
     """ERROR, which is about SOURCE, if that is a path and it does not say so."""
-    if error.path is None and (isinstance(source, (str, bytes)) or hasattr(source, "__fspath__")):
+    if error.path is None and (isinstance(source, str) or hasattr(source, "__fspath__")):
         error.path = shown(os.fsdecode(source))  # type: ignore[arg-type]
     return error
 

@@ -193,7 +193,7 @@ PyObject *ckpt_py_open(PyObject *module, PyObject *args, PyObject *kwargs)
 		return NULL;
 	self = PyErr_Occurred() ? NULL : ckpt_py_model_new(PyModule_GetState(module), NULL);
 	if (self)
-		self->source = Py_NewRef(o->path);
+		self->source = ckpt_py_path(o->path);
 	if (self && o->rc == 0) {
 		self->model = o->model;
 		o->model = NULL;

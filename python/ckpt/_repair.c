@@ -119,7 +119,7 @@ PyObject *ckpt_py_repair_open(PyObject *module, PyObject *args)
 	if (out && r->rc < 0)
 		ckpt_py_raise(state, &r->err, r->rc);
 	if (out && r->rc == 0) {
-		out->source = Py_NewRef(r->path);
+		out->source = ckpt_py_path(r->path);
 		out->model = r->model;
 		r->model = NULL;
 		result = Py_BuildValue("(ONO)", out, report_of(&r->report), r->task.list);

@@ -283,10 +283,22 @@ def check_texts():
                     yield "%r: torch %r, ckpt %r" % (body, *answers)
 
 
+def check_bytes():
+    """Errors about bytes in memory have no path."""
+    for content in (b"no checkpoint", b"PK\x03\x04" + bytes(60), b"\x80\x02cos\nsystem\n."):
+        counts["bytes"] += 1
+        try:
+            ckpt.torch.load(content)
+            yield "%r is loaded" % content
+        except ckpt.Error as error:
+            if error.path is not None:
+                yield "%r: path %r" % (content, error.path)
+
+
 def main():
     torch.set_num_threads(1)
     wrong = 0
-    for text in [*check_places(), *check_broken(), *check_behind(), *check_texts()]:
+    for text in [*check_places(), *check_broken(), *check_behind(), *check_texts(), *check_bytes()]:
         wrong += 1
         print("BAD\t%s" % text)
     with open(sys.argv[1], encoding="utf-8") as stream:

@@ -2,6 +2,7 @@
 """ckpt.open(): lazy tensors and everything else in a file."""
 
 import io
+import os
 import pickle
 import struct
 import subprocess
@@ -54,6 +55,21 @@ def test_errors_about_a_file_say_which(model):
         with pytest.raises(KeyError) as raised:
             call()
         assert raised.value.path == model and str(raised.value).startswith(model + ": ")
+
+
+def test_bytes_that_are_read_are_no_path(model, tmp_path):
+    content = open(model, "rb").read()
+    f = ckpt.open(content)
+    for call in (lambda: f["d"], lambda: f.value("d"), lambda: f.select("d*"), lambda: ckpt.open(b"nothing of the kind")):
+        with pytest.raises(ckpt.Error) as raised:
+            call()
+        assert raised.value.path is None
+    odd = os.path.join(os.fsencode(str(tmp_path)), b"\xff.pt")
+    with open(odd, "wb") as out:
+        out.write(content)
+    with pytest.raises(KeyError) as raised:
+        ckpt.open(os.fsdecode(odd)).value("d")
+    assert raised.value.path.endswith("\\udcff.pt")
 
 
 def test_ranges_of_storages_do_not_wrap(model):
