@@ -130,11 +130,18 @@ static int name_slow(struct ckpt_session *s, const struct disk_time *mine)
 {
 	enum { NUMBERS = sizeof(*mine) / sizeof(uint64_t) };
 	const uint64_t numbers[NUMBERS] = { mine->waited, mine->written, mine->whole };
-	struct disk_time *all = calloc(s->world.size, sizeof(*all));
+	bool is_fine = mine->waited < LEAST_SLOW, all_fine = false;
+	int rc = ckpt_agree_all(&s->agreement, is_fine, &all_fine, &s->err);
 	char host[sizeof(s->agreement.host)];
-	int rc = all ? 0 : ckpt_fail_nomem(&s->err);
+	struct disk_time *all;
 	uint32_t slow;
 
+	if (rc < 0)
+		return ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST);
+	if (all_fine) /* as nearly always: with many ranks, to gather takes a while */
+		return 0;
+	all = calloc(s->world.size, sizeof(*all));
+	rc = all ? 0 : ckpt_fail_nomem(&s->err);
 	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_SETUP) == 0) {
 		rc = ckpt_agree_gather(&s->agreement, numbers, NUMBERS, (uint64_t *)all, &s->err);
 		if (rc == 0 && find_slow(all, s->world.size, &slow)) {
