@@ -92,6 +92,12 @@ bool ckpt_loose_zip_read(struct ckpt_loose_zip *zip);
 /* Compare it with the headers, and look at the bytes between the records (zip_layout.c). */
 void ckpt_loose_zip_compare(struct ckpt_loose_zip *zip);
 
+/*
+ * `python FILE`, or `python FILE/FOLDER`, runs the record NAME; or imports it in place of a module of Python's own (zip_programs.c).
+ */
+bool ckpt_loose_zip_is_main(const char *name);
+bool ckpt_loose_zip_shadows(const struct ckpt_loose_zip *zip, const char *name);
+
 /* Look into the records (zip_records.c). */
 void ckpt_loose_zip_records(struct ckpt_loose_zip *zip);
 void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e);

@@ -575,51 +575,6 @@ static void find_kind(struct ckpt_loose_zip *zip)
 		zip->without_crc &= !zip->entries[i].crc32;
 }
 
-/* In the archive, or in a folder of it. */
-static bool is_main_program(const char *name)
-{
-	const char *slash = strrchr(name, '/');
-
-	name = slash ? slash + 1 : name;
-	return !ckpt_strcasecmp(name, "__main__.py") || !ckpt_strcasecmp(name, "__main__.pyc");
-}
-
-/*
- * Of Python's library, where `python FILE` looks first: FILE is in front of sys.path before runpy and
- * what that needs are imported.
- */
-static bool is_module_at(const char *name)
-{
-	static const char *const endings[] = { ".py", ".pyc", "/__init__.py", "/__init__.pyc" };
-	size_t len = strlen(name);
-	char module[64];
-
-	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
-		size_t n = strlen(endings[i]);
-
-		if (len <= n || len - n >= sizeof(module) || ckpt_strcasecmp(name + len - n, endings[i]) != 0 || memchr(name, '.', len - n))
-			continue;
-		memcpy(module, name, len - n);
-		module[len - n] = '\0';
-		if (ckpt_scan_is_stdlib(module))
-			return true;
-	}
-	return false;
-}
-
-/* In the archive, or in a folder of it, which `python FILE/FOLDER` puts there. */
-static bool is_library_module(const struct ckpt_loose_zip *zip, const char *name)
-{
-	if (is_module_at(name))
-		return true;
-	if (zip->is_script && strstr(name, "/code/")) /* TorchScript of classes of such modules */
-		return false;
-	while ((name = strchr(name, '/')) != NULL)
-		if (is_module_at(++name))
-			return true;
-	return false;
-}
-
 static void check_archive(struct ckpt_loose_zip *zip)
 {
 	uint32_t pickles = 0, sources = 0, scripts = 0;
@@ -635,9 +590,9 @@ static void check_archive(struct ckpt_loose_zip *zip)
 			pickles += ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
 			sources += role_of(zip, e) == ROLE_SOURCE;
 		}
-		if (is_main_program(e->name))
+		if (ckpt_loose_zip_is_main(e->name))
 			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs, or 'python FILE/FOLDER'", e->name);
-		if (is_library_module(zip, e->name))
+		if (ckpt_loose_zip_shadows(zip, e->name))
 			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' or 'python FILE/FOLDER' imports in place of its own", e->name);
 		if (is_of_torch(zip) && !name_in_folder(zip, e))
 			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `python FILE` runs and imports of an archive. */
+#include "scan/zip.h"
+
+#include "base/ascii.h"
+#include "scan/names.h"
+
+#include <string.h>
+
+bool ckpt_loose_zip_is_main(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+
+	name = slash ? slash + 1 : name;
+	return !ckpt_strcasecmp(name, "__main__.py") || !ckpt_strcasecmp(name, "__main__.pyc");
+}
+
+/*
+ * Of Python's library, where `python FILE` looks first: FILE is in front of sys.path before runpy and
+ * what that needs are imported.
+ */
+static bool is_module_at(const char *name)
+{
+	static const char *const endings[] = { ".py", ".pyc", "/__init__.py", "/__init__.pyc" };
+	size_t len = strlen(name);
+	char module[64];
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		size_t n = strlen(endings[i]);
+
+		if (len <= n || len - n >= sizeof(module) || ckpt_strcasecmp(name + len - n, endings[i]) != 0 || memchr(name, '.', len - n))
+			continue;
+		memcpy(module, name, len - n);
+		module[len - n] = '\0';
+		if (ckpt_scan_is_stdlib(module))
+			return true;
+	}
+	return false;
+}
+
+bool ckpt_loose_zip_shadows(const struct ckpt_loose_zip *zip, const char *name)
+{
+	if (is_module_at(name))
+		return true;
+	if (zip->is_script && strstr(name, "/code/")) /* TorchScript of classes of such modules */
+		return false;
+	while ((name = strchr(name, '/')) != NULL)
+		if (is_module_at(++name))
+			return true;
+	return false;
+}
