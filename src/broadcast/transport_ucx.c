@@ -97,8 +97,8 @@ static bool has_neighbor_ended(const struct ucx *t)
 }
 
 /*
- * While it connects, UCX 1.13 ends the process if the other side has died ("got REP message"). It is left alone then, and
- * the star says who that was.
+ * While it connects, UCX 1.13 gives up by an assertion if the other side has died ("got REP message"). It is left alone then,
+ * and the star says who that was. An assertion that fails all the same is an error of the plug-in.
  */
 static bool progress(const struct ucx *t)
 {

@@ -7,6 +7,8 @@
  *   flip        another byte comes out of a socket than went in, of 4096 or more at a time
  *   hang-read, hang-write, hang-sync
  *               the call on a file below it does not come back, nor does any later one, as of a disk that is gone
+ *   slow-write  a write to a file below it takes $CKPT_FAULT_AT milliseconds
+ *   ucx-abort   UCX ends the process, as where an assertion of it fails
  */
 #undef _FILE_OFFSET_BITS
 #define _GNU_SOURCE
@@ -99,6 +101,18 @@ static void spoil(int fd, const void *from, ssize_t n, off64_t off)
 	other = *(const unsigned char *)from ^ 1;
 	if (REAL(pwrite64)(fd, &other, 1, off) != 1)
 		abort();
+}
+
+/* ckpt-ucx.so is loaded later, and where its libraries are seen by itself alone. */
+unsigned ucp_worker_progress(void *worker)
+{
+	static unsigned (*real)(void *);
+
+	if (!real)
+		real = (unsigned (*)(void *))dlsym(dlopen("libucp.so.0", RTLD_NOLOAD | RTLD_LAZY), "ucp_worker_progress");
+	if (is_wanted("ucx-abort") && happens() == 1)
+		abort();
+	return real(worker);
 }
 
 /* A disk that needs CKPT_FAULT_AT milliseconds for each write. */

@@ -268,6 +268,23 @@ def check_slow_disk(work, _):
         shutil.rmtree(out)
 
 
+# ---- UCX
+
+
+def check_abort(work, _):
+    """An assertion of UCX that fails ends the broadcast, not the process: all say so, and nothing is left."""
+    if TRANSPORT != "ucx":
+        return
+    long = long_source(work, SIZE)
+    for victim, at, status in ((0, 1, 6), (1, 1, 6), (2, 40, 7), (1, 400, 7)):      # as they meet, or later
+        out, label = empty_folder(work, "abort"), "UCX gives up on rank %d, call %d" % (victim, at)
+        ended, took = timed(start_with(Job(work, 3), victim, fault("ucx-abort", "", at), "--chunk", "1M", long, out + TARGET))
+        expect(label, {victim: ended.pop(victim)}, status, "UCX has given up by an assertion of its own")
+        expect(label, ended, status, r"rank %d \(%s\)" % (victim, HOST))
+        note(took < SPARE, "%s: took %.1f s" % (label, took))
+        expect_empty(label, out)
+
+
 def main():
     base = os.environ.get("CKPT_TEST_DIR") or None
     if base:
@@ -278,7 +295,7 @@ def main():
         source = ranks.make_file(os.path.join(work, "source.pt"), (9 << 20) + 12345)
         for check in (check_source, check_small_disk, check_full_disk, check_memory_limit, check_names, check_ranks):
             check(work, source)
-        for check in (check_last_step, check_damage, check_hanging_disk, check_slow_disk) if FAULTS else ():
+        for check in (check_last_step, check_damage, check_hanging_disk, check_slow_disk, check_abort) if FAULTS else ():
             check(work, source)
     print("%d failures" % len(tcp.FAILURES))
     return 1 if tcp.FAILURES else 0

@@ -5,10 +5,11 @@
  *
  * What must stay true: no call waits for another process but quiesce(), which has a deadline. Until an
  * operation is done or quiet, UCX may still write to its memory. A message that is longer or shorter
- * than what is expected is an error.
+ * than what is expected is an error. An assertion of UCX is an error, too: from then on it is not called any more.
  */
 #include "base/clock.h"
 #include "base/plugin_fail.h"
+#include "broadcast/ucx/abort_guard.h"
 #include "broadcast/ucx_plugin.h"
 
 #include <dirent.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucp/api/ucp.h>
+#include <ucs/config/global_opts.h>
 #include <unistd.h>
 
 static const uint64_t ALL_BITS = UINT64_MAX;
@@ -37,6 +39,7 @@ struct ckpt_ucx {
 	bool is_forced;	     /* the endpoint can be closed without the other side */
 	ucs_status_t failed; /* as the endpoint was told, or UCS_OK */
 	bool is_quiet;
+	bool has_aborted;
 	struct ckpt_ucx *left; /* another one that was left alone */
 	struct operation slots[CKPT_UCX_SLOTS];
 };
@@ -45,6 +48,34 @@ static int fail_ucx(const char *what, ucs_status_t status, struct ckpt_error *er
 {
 	return ckpt_plugin_fail(err, status == UCS_ERR_NO_MEMORY ? CKPT_E_NOMEM : CKPT_E_PEER,
 				"UCX: %s: %.200s", what, ucs_status_string(status));
+}
+
+/* ---- calls that may come to abort() ---- */
+
+struct call {
+	struct ckpt_ucx *u;
+	unsigned slot;
+	void *bytes;
+	size_t len;
+	uint64_t tag;
+	struct ckpt_error *err;
+	uint64_t deadline; /* of quiesce() */
+	bool shares_host;  /* of connect() */
+	int (*run)(struct call *);
+	int rc;
+};
+
+static void run_call(void *ctx)
+{
+	struct call *c = ctx;
+
+	c->rc = c->run(c);
+}
+
+static int guarded(struct call c)
+{
+	c.u->has_aborted = c.u->has_aborted || !ckpt_ucx_guard_run(run_call, &c);
+	return c.u->has_aborted ? ckpt_plugin_fail(c.err, CKPT_E_PEER, "UCX has given up by an assertion of its own") : c.rc;
 }
 
 /* ---- opening ---- */
@@ -147,7 +178,8 @@ static void close_ucx(struct ckpt_ucx *u)
 {
 	static struct ckpt_ucx *left; /* for who looks for leaks */
 
-	if ((!u->is_quiet || u->failed != UCS_OK) && u->was_connected) {
+	ckpt_ucx_guard_give_back();
+	if (u->has_aborted || ((!u->is_quiet || u->failed != UCS_OK) && u->was_connected)) {
 		u->left = left;
 		left = u;
 		return;
@@ -169,6 +201,9 @@ static int open_ucx(const char *interfaces, bool any_rdma, struct ckpt_ucx **out
 	*out = NULL;
 	if (!u)
 		return ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
+	ckpt_ucx_guard_take();
+	if (!getenv("UCX_HANDLE_ERRORS"))
+		ucs_global_opts_set_value("HANDLE_ERRORS", "none"); /* no list of calls where a rank has died */
 	rc = make_context(u, interfaces, any_rdma, err);
 	if (rc == 0)
 		rc = make_worker(u, err);
@@ -191,26 +226,32 @@ static void note_failure(void *ctx, ucp_ep_h ep, ucs_status_t status)
 	((struct ckpt_ucx *)ctx)->failed = status;
 }
 
-static int connect_next(struct ckpt_ucx *u, const void *address, size_t len, bool shares_host,
-			struct ckpt_error *err)
+static int run_connect(struct call *c)
 {
+	struct ckpt_ucx *u = c->u;
 	ucp_ep_params_t params = {
 		.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
 			      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
-		.address = address,
+		.address = c->bytes,
 		/* with it, memory that processes share is left out */
-		.err_mode = shares_host ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
+		.err_mode = c->shares_host ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
 		.err_handler = { note_failure, u },
 	};
 	ucs_status_t status;
 
-	(void)len;
-	u->is_forced = !shares_host;
+	u->is_forced = !c->shares_host;
 	status = ucp_ep_create(u->worker, &params, &u->next);
 	u->was_connected = status == UCS_OK;
 	return status == UCS_OK ? 0
 				: fail_ucx("cannot reach the next rank (UCX_NET_DEVICES, UCX_TLS)",
-					   status, err);
+					   status, c->err);
+}
+
+static int connect_next(struct ckpt_ucx *u, const void *address, size_t len, bool shares_host,
+			struct ckpt_error *err)
+{
+	return guarded((struct call){ u, .bytes = (void *)address, .len = len, .shares_host = shares_host, .err = err,
+				      .run = run_connect });
 }
 
 /* ---- carrying ---- */
@@ -227,35 +268,56 @@ static int keep(struct ckpt_ucx *u, unsigned slot, ucs_status_ptr_t request, boo
 /* All of them give a request, so that each ends in the same way. */
 static const ucp_request_param_t always = { .op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL };
 
+static int run_send(struct call *c)
+{
+	return keep(c->u, c->slot, ucp_tag_send_nbx(c->u->next, c->bytes, c->len, c->tag, &always), false, c->len,
+		    "cannot send to the next rank", c->err);
+}
+
 static int begin_send(struct ckpt_ucx *u, unsigned slot, const void *bytes, size_t len,
 		      uint64_t tag, struct ckpt_error *err)
 {
-	return keep(u, slot, ucp_tag_send_nbx(u->next, bytes, len, tag, &always), false, len,
-		    "cannot send to the next rank", err);
+	return guarded((struct call){ u, slot, (void *)bytes, len, tag, err, .run = run_send });
+}
+
+static int run_receive(struct call *c)
+{
+	return keep(c->u, c->slot, ucp_tag_recv_nbx(c->u->worker, c->bytes, c->len, c->tag, ALL_BITS, &always), true,
+		    c->len, "cannot receive", c->err);
 }
 
 static int begin_receive(struct ckpt_ucx *u, unsigned slot, void *bytes, size_t len, uint64_t tag,
 			 struct ckpt_error *err)
 {
-	return keep(u, slot, ucp_tag_recv_nbx(u->worker, bytes, len, tag, ALL_BITS, &always), true,
-		    len, "cannot receive", err);
+	return guarded((struct call){ u, slot, bytes, len, tag, err, .run = run_receive });
+}
+
+static int run_flush(struct call *c)
+{
+	ucs_status_ptr_t request = ucp_worker_flush_nbx(c->u->worker, &always);
+
+	return keep(c->u, c->slot, request, false, 0, "the last bytes do not leave", c->err);
 }
 
 static int begin_flush(struct ckpt_ucx *u, unsigned slot, struct ckpt_error *err)
 {
-	ucs_status_ptr_t request = ucp_worker_flush_nbx(u->worker, &always);
+	return guarded((struct call){ u, slot, .err = err, .run = run_flush });
+}
 
-	return keep(u, slot, request, false, 0, "the last bytes do not leave", err);
+static int run_progress(struct call *c)
+{
+	return ucp_worker_progress(c->u->worker) != 0;
 }
 
 static bool progress(struct ckpt_ucx *u)
 {
-	return ucp_worker_progress(u->worker) != 0;
+	return guarded((struct call){ u, .run = run_progress }) > 0;
 }
 
-static int test(struct ckpt_ucx *u, unsigned slot, struct ckpt_error *err)
+static int run_test(struct call *c)
 {
-	struct operation *o = &u->slots[slot];
+	struct ckpt_ucx *u = c->u;
+	struct operation *o = &u->slots[c->slot];
 	ucp_tag_recv_info_t info = { .length = o->len };
 	ucs_status_t status = !o->request   ? UCS_OK
 			      : o->receives ? ucp_tag_recv_request_test(o->request, &info)
@@ -264,18 +326,23 @@ static int test(struct ckpt_ucx *u, unsigned slot, struct ckpt_error *err)
 	if (status == UCS_INPROGRESS)
 		return u->failed == UCS_OK ? 0
 					   : fail_ucx("the connection to the next rank is lost",
-						      u->failed, err);
+						      u->failed, c->err);
 	if (o->request)
 		ucp_request_free(o->request);
 	o->request = NULL;
 	if (status != UCS_OK)
 		return fail_ucx(o->receives ? "nothing comes from the rank before this one"
 					    : "the connection to the next rank is lost",
-				status, err);
+				status, c->err);
 	return info.length == o->len ? 1
-				     : ckpt_plugin_fail(err, CKPT_E_PEER,
+				     : ckpt_plugin_fail(c->err, CKPT_E_PEER,
 							"UCX: %zu bytes came, %zu were expected",
 							info.length, o->len);
+}
+
+static int test(struct ckpt_ucx *u, unsigned slot, struct ckpt_error *err)
+{
+	return guarded((struct call){ u, slot, .err = err, .run = run_test });
 }
 
 /* ---- what it uses ---- */
@@ -299,7 +366,7 @@ static void describe(const struct ckpt_ucx *u, char *out, size_t size)
 {
 	char *text = NULL, *line, *rest;
 	size_t text_size;
-	FILE *file = u->next ? open_memstream(&text, &text_size) : NULL;
+	FILE *file = u->next && !u->has_aborted ? open_memstream(&text, &text_size) : NULL;
 
 	*out = '\0';
 	if (!file)
@@ -362,9 +429,10 @@ static void begin_closing(struct ckpt_ucx *u, bool works)
 		u->closing = NULL; /* it is closed all the same */
 }
 
-static bool quiesce(struct ckpt_ucx *u, uint64_t nsec)
+static int run_quiesce(struct call *c)
 {
-	uint64_t deadline = ckpt_now_nsec() + nsec;
+	struct ckpt_ucx *u = c->u;
+	uint64_t deadline = c->deadline;
 	bool works = false;
 
 	for (unsigned i = 0; i < CKPT_UCX_SLOTS; i++)
@@ -378,6 +446,11 @@ static bool quiesce(struct ckpt_ucx *u, uint64_t nsec)
 	u->closing = NULL;
 	u->is_quiet = end_operations(u, deadline);
 	return u->is_quiet;
+}
+
+static bool quiesce(struct ckpt_ucx *u, uint64_t nsec)
+{
+	return guarded((struct call){ u, .deadline = ckpt_now_nsec() + nsec, .run = run_quiesce }) > 0;
 }
 
 /* The linker's name of it, and no other, is seen from outside. */
