@@ -207,7 +207,8 @@ struct ckpt_broadcast_report {
  * process may call it at a time; with `collectives` or the `rendezvous` id:HEX, one for each rank.
  * It reads the environment (launchers, CKPT_*, UCX_*) and never changes it: a program sets NCCL_* and
  * CUDA_MODULE_LOADING itself, before it starts threads. NCCL_COMM_BLOCKING=1, and an NCCL_ALGO that
- * has no Ring for broadcasts, are refused.
+ * has no Ring for broadcasts, are refused. Over UCX, SIGABRT is taken meanwhile, since UCX may call abort() where a rank is
+ * lost, and given back; another thread's abort() ends as it would have.
  *
  * NCCL is not safe for operations of two communicators on one GPU at a time from two threads: with
  * the transport nccl no other operation of NCCL may run on this GPU meanwhile. COLLECTIVES uses the

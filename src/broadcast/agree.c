@@ -20,7 +20,6 @@
 
 enum {
 	BUFFER = 1 << 20,
-	POLL_NSEC = 20000,
 	AT_ONCE = 8, /* numbers in a vote */
 	LINE = 300,  /* what one of several ranks says */
 	LIST = 470,  /* ... and all of them: what an error has room for */
@@ -55,13 +54,14 @@ static int vote(struct ckpt_agreement *a, uint64_t *numbers, size_t count, struc
 
 static int wait_for(struct ckpt_agreement *a, struct ckpt_error *err)
 {
-	uint64_t end = ckpt_now_nsec() + a->patience_nsec;
+	uint64_t start = ckpt_now_nsec(), now;
 	int done;
 
 	while ((done = a->transport->ops->test(a->transport, 0, err)) == 0) {
-		if (ckpt_now_nsec() > end)
+		now = ckpt_now_nsec();
+		if (now - start > a->patience_nsec)
 			return ckpt_fail(err, CKPT_E_PEER, "a rank does not answer");
-		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+		ckpt_transport_pause(a->transport, now - start);
 	}
 	return done < 0 ? done : 0;
 }

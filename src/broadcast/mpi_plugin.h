@@ -10,7 +10,7 @@
  * MPI has no common binary interface, so a separate library calls it: ckpt-mpi.so, built with the
  * site's mpicc and loaded only when it is needed. This is its interface.
  */
-enum { CKPT_MPI_PLUGIN_VERSION = 4 };
+enum { CKPT_MPI_PLUGIN_VERSION = 5 };
 
 /* Joins MPI_COMM_WORLD. VERSION: the caller's CKPT_MPI_PLUGIN_VERSION. */
 typedef int ckpt_mpi_open(int version, struct ckpt_transport **out, struct ckpt_error *err);

@@ -29,7 +29,6 @@
 
 enum {
 	STEP = 1 << 20, /* written and looked at at a time: it stays in the cache */
-	POLL_NSEC = 20000,
 	GPU_POLL_NSEC = 50000, /* a chunk of 64 MiB takes 1.3 ms */
 	SPIN_NSEC = 20000000,
 	WAIT_NSEC = 20000000,
@@ -638,12 +637,14 @@ static void pause_for_gpu(struct ckpt_ring *r)
  */
 static void pause_poll(struct ckpt_ring *r)
 {
-	if (!r->o.transport->ops->is_on_gpu && ckpt_now_nsec() - r->last_nsec < SPIN_NSEC)
-		sched_yield();
-	else if (r->o.transport->ops->is_on_gpu)
+	uint64_t waited = ckpt_now_nsec() - r->last_nsec;
+
+	if (r->o.transport->ops->is_on_gpu)
 		pause_for_gpu(r);
+	else if (waited < SPIN_NSEC)
+		sched_yield();
 	else
-		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+		ckpt_transport_pause(r->o.transport, waited);
 }
 
 /*

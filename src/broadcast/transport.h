@@ -59,6 +59,9 @@ struct ckpt_transport_ops {
 	/* 1: it is done, 0: not yet. Never waits. */
 	int (*test)(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err);
 
+	/* Until test() may have something to do, for NSEC at most. NULL: it cannot be waited for. */
+	void (*wait)(struct ckpt_transport *t, uint64_t nsec);
+
 	/*
 	 * For transports that are on the GPU, else NULL. From now on chunks may ask for checksums of
 	 * their copies, of the bytes where they are to stay; CKPT_E_UNSUPPORTED: this GPU makes
@@ -116,6 +119,12 @@ struct ckpt_transport {
 int ckpt_transport_host_alloc(struct ckpt_transport *t, size_t nbytes, void **out,
 			      struct ckpt_error *err);
 void ckpt_transport_host_release(struct ckpt_transport *t, void *buffer);
+
+/*
+ * Before test() is asked again, when nothing has come for WAITED nanoseconds: for a sixteenth of that at most, by which
+ * something else is seen late. Whoever waits long leaves the processor to others.
+ */
+void ckpt_transport_pause(struct ckpt_transport *t, uint64_t waited);
 
 /* One rank: nothing has to be carried. */
 int ckpt_transport_open_self(struct ckpt_transport **out, struct ckpt_error *err);

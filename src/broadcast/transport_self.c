@@ -2,6 +2,23 @@
 #include "broadcast/transport.h"
 
 #include <stdlib.h>
+#include <time.h>
+
+static uint64_t at_least_at_most(uint64_t nsec, uint64_t least, uint64_t most)
+{
+	return nsec < least ? least : nsec > most ? most : nsec;
+}
+
+void ckpt_transport_pause(struct ckpt_transport *t, uint64_t waited)
+{
+	enum { SHORTEST = 20000, STEP = 1000000, LONGEST = 20 * STEP }; /* nsec */
+	uint64_t nsec = waited / 16;
+
+	if (t->ops->wait)
+		t->ops->wait(t, at_least_at_most(nsec, STEP, LONGEST));
+	else
+		nanosleep(&(struct timespec){ 0, (long)at_least_at_most(nsec, SHORTEST, STEP) }, NULL);
+}
 
 int ckpt_transport_host_alloc(struct ckpt_transport *t, size_t nbytes, void **out,
 			      struct ckpt_error *err)

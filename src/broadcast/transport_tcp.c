@@ -247,6 +247,21 @@ static int test(struct ckpt_transport *transport, unsigned ticket, struct ckpt_e
 	return rc < 0 ? rc : t->flights[ticket].state == DONE;
 }
 
+/* What waits for the caller to begin a chunk cannot be waited for here. */
+static void wait_for_sockets(struct ckpt_transport *transport, uint64_t nsec)
+{
+	const struct tcp *t = (const struct tcp *)transport;
+	bool is_blocked = t->in.ticket == NOBODY && t->in.pos == CKPT_TCP_HEAD;
+	struct pollfd fds[2];
+	nfds_t count = 0;
+
+	if (expects_any(t) && !is_blocked)
+		fds[count++] = (struct pollfd){ .fd = t->star.ring.previous, .events = POLLIN };
+	if (t->out.ticket != NOBODY || t->queued)
+		fds[count++] = (struct pollfd){ .fd = t->star.ring.next, .events = POLLOUT };
+	ckpt_io_poll(fds, count, is_blocked ? 1 : (int)((nsec + 999999) / 1000000));
+}
+
 /* The sockets stay until the end: who finds them closed would take this rank for the one that died. */
 static void give_up(struct ckpt_transport *transport)
 {
@@ -272,6 +287,7 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 		.release = ckpt_transport_host_release,
 		.begin = begin,
 		.test = test,
+		.wait = wait_for_sockets,
 		.vote = ckpt_star_vote,
 		.abort = give_up,
 		.close = close_tcp,

@@ -271,6 +271,33 @@ static void hang(struct ckpt_tcp_star *star, struct ckpt_tcp_ring *ring)
 	pthread_barrier_wait(&barrier);
 }
 
+/* Sooner than it is told to wait, because bytes come or can go. */
+static void wait_for_bytes(struct ckpt_transport *t)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	static uint8_t buffers[MOST_RANKS][1 << 20];
+	struct ckpt_transport_chunk c = { .buffer = buffers[t->rank], .nbytes = sizeof(buffers[0]), .root = 0 };
+	uint64_t start = ckpt_now_nsec();
+	int rc = t->ops->begin(t, &c, 0, &err), done = 0;
+
+	while (rc == 0 && !done && (done = t->ops->test(t, 0, &err)) == 0)
+		t->ops->wait(t, 20000000000);
+	if (rc == 0)
+		rc = done < 0 ? done : 0;
+	if (rc == 0 && ckpt_now_nsec() - start > 10000000000)
+		rc = ckpt_fail(&err, CKPT_E_PEER, "it waited for nothing");
+	fail_rank(t, rc, &err);
+	pthread_barrier_wait(&barrier); /* who has its bytes ends no connection */
+}
+
+static void waiting_ends_with_the_bytes(void **state)
+{
+	(void)state;
+	make_ranks(4, 20, wait_for_bytes);
+	run(4);
+	check_all(4);
+}
+
 static void vote_in_vain(struct ckpt_transport *t)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -592,6 +619,7 @@ UNIT_SUITE(test_transport_tcp)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(all_ranks_get_the_bytes_and_the_result),
+		TEST(waiting_ends_with_the_bytes),
 		TEST(a_rank_may_come_late),
 		TEST(a_rank_that_does_not_come_is_named),
 		TEST(rank_0_that_is_not_there_is_named),
