@@ -255,6 +255,11 @@ int ckpt_agree_all(struct ckpt_agreement *a, bool yes, bool *all, struct ckpt_er
 	return rc;
 }
 
+int ckpt_agree_most(struct ckpt_agreement *a, uint64_t *numbers, size_t count, struct ckpt_error *err)
+{
+	return vote(a, numbers, count, err);
+}
+
 int ckpt_agree_first(struct ckpt_agreement *a, bool yes, uint32_t *first, struct ckpt_error *err)
 {
 	uint64_t from_end = yes ? UINT32_MAX - a->transport->rank : 0;

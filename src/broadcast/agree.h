@@ -49,6 +49,9 @@ int ckpt_agree_same(struct ckpt_agreement *agreement, uint64_t number, bool *sam
 /* Do all ranks say yes? */
 int ckpt_agree_all(struct ckpt_agreement *agreement, bool yes, bool *all, struct ckpt_error *err);
 
+/* The greatest of all ranks, of each of up to 8 numbers. */
+int ckpt_agree_most(struct ckpt_agreement *agreement, uint64_t *numbers, size_t count, struct ckpt_error *err);
+
 /* The lowest rank that says yes; 0 if none does. */
 int ckpt_agree_first(struct ckpt_agreement *agreement, bool yes, uint32_t *first,
 		     struct ckpt_error *err);

@@ -23,6 +23,9 @@
 
 /* Nanoseconds. */
 static const uint64_t SECOND = 1000000000, TENTH = 100000000, LEAST_SLOW = 1000000000;
+static const uint64_t MIB = 1 << 20, TENTHS_OF_MB = 10ull * 1048576 * 1000; /* in a second, by nanoseconds for a MiB */
+
+enum { RANK_BITS = 24 };
 
 /*
  * The first rank sends the checksums of the bytes that it received, and all ranks must have the
@@ -126,22 +129,15 @@ static bool find_slow(const struct disk_time *of, uint32_t count, uint32_t *slow
 }
 
 /* Rank 0 says whose disk was slow. */
-static int name_slow(struct ckpt_session *s, const struct disk_time *mine)
+static int name_slow_disk(struct ckpt_session *s, const struct disk_time *mine)
 {
 	enum { NUMBERS = sizeof(*mine) / sizeof(uint64_t) };
 	const uint64_t numbers[NUMBERS] = { mine->waited, mine->written, mine->whole };
-	bool is_fine = mine->waited < LEAST_SLOW, all_fine = false;
-	int rc = ckpt_agree_all(&s->agreement, is_fine, &all_fine, &s->err);
 	char host[sizeof(s->agreement.host)];
-	struct disk_time *all;
+	struct disk_time *all = calloc(s->world.size, sizeof(*all));
+	int rc = all ? 0 : ckpt_fail_nomem(&s->err);
 	uint32_t slow;
 
-	if (rc < 0)
-		return ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST);
-	if (all_fine) /* as nearly always: with many ranks, to gather takes a while */
-		return 0;
-	all = calloc(s->world.size, sizeof(*all));
-	rc = all ? 0 : ckpt_fail_nomem(&s->err);
 	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_SETUP) == 0) {
 		rc = ckpt_agree_gather(&s->agreement, numbers, NUMBERS, (uint64_t *)all, &s->err);
 		if (rc == 0 && find_slow(all, s->world.size, &slow)) {
@@ -156,6 +152,50 @@ static int name_slow(struct ckpt_session *s, const struct disk_time *mine)
 	}
 	free(all);
 	return s->code;
+}
+
+/* The rank before the slow way says which one that is. */
+static int name_slow_way(struct ckpt_session *s, uint32_t slow, const uint64_t nsec_per_mib[2], const struct ckpt_transport_way *mine)
+{
+	uint64_t took = TENTHS_OF_MB / nsec_per_mib[0], other = TENTHS_OF_MB / (nsec_per_mib[1] + 1);
+	char next[100] = "", text[sizeof(s->advice)];
+	int rc;
+
+	if (s->world.rank == slow)
+		snprintf(next, sizeof(next), "%s", mine->next);
+	snprintf(text, sizeof(text), "all waited for the network from rank %u (%s) to %s: it took %" PRIu64 ".%" PRIu64 " MB/s, another one %" PRIu64 ".%" PRIu64,
+		 s->world.rank, s->agreement.host, next, took / 10, took % 10, other / 10, other % 10);
+	rc = ckpt_agree_send(&s->agreement, text, sizeof(text), slow, &s->err);
+	text[sizeof(text) - 1] = '\0';
+	if (rc == 0 && !s->advice[0])
+		snprintf(s->advice, sizeof(s->advice), "%s", text);
+	return ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST);
+}
+
+/*
+ * Nearly always nothing is slow, and one vote says so: a disk that all waited for, or a way between two hosts that was busy nearly
+ * all the time. Which of them was the slowest, and whether another one was faster, are seen in the same vote. The way from a rank
+ * that reads is the one that the others wait for, too, where all have the same limit.
+ */
+static int name_slow(struct ckpt_session *s, const struct disk_time *disk)
+{
+	const struct ckpt_transport *t = s->agreement.transport;
+	struct ckpt_transport_way way = { 0 };
+	bool has_way = t->ops->look_back && t->ops->look_back(t, &way) && way.nbytes >= MIB;
+	uint64_t nsec_per_mib = has_way ? way.nsec / (way.nbytes / MIB) : 0;
+	bool is_slow = has_way && s->world.rank >= s->o.readers && way.nsec >= LEAST_SLOW && way.nsec >= disk->whole / 10 * 9 &&
+		       nsec_per_mib < UINT64_MAX >> RANK_BITS;
+	uint64_t most[] = { disk->waited >= LEAST_SLOW, is_slow ? nsec_per_mib << RANK_BITS | s->world.rank : 0, has_way ? UINT64_MAX - nsec_per_mib : 0 };
+	int rc = ckpt_agree_most(&s->agreement, most, sizeof(most) / sizeof(most[0]), &s->err);
+
+	if (rc < 0)
+		return ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST);
+	if (most[0] && name_slow_disk(s, disk))
+		return s->code;
+	const uint64_t both[2] = { most[1] >> RANK_BITS, UINT64_MAX - most[2] };
+	if (!most[1] || both[1] > both[0] / 3 * 2)
+		return 0;
+	return name_slow_way(s, (uint32_t)(most[1] & ((1u << RANK_BITS) - 1)), both, &way);
 }
 
 int ckpt_step_finish(struct ckpt_session *s)

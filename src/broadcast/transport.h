@@ -41,6 +41,12 @@ struct ckpt_transport_chunk {
 	bool sums; /* sum() is asked afterwards: what prepare_sums() allowed, for up to CKPT_MOST_SUMS copies */
 };
 
+/* How the network to the next rank was. */
+struct ckpt_transport_way {
+	uint64_t nbytes, nsec; /* carried, and while there was something to carry and the next rank had room for it */
+	const char *next;      /* "rank 2 (nodeC)"; the transport's */
+};
+
 struct ckpt_transport_ops {
 	const char *name;
 	bool is_on_gpu; /* makes the copies of a chunk */
@@ -101,6 +107,9 @@ struct ckpt_transport_ops {
 
 	/* Which networks and devices the bytes leave by: "tcp/eth0". NULL: it cannot say. */
 	void (*describe)(const struct ckpt_transport *t, char *text, size_t size);
+
+	/* False: it cannot say, or the next rank is on this host. NULL: it never can. */
+	bool (*look_back)(const struct ckpt_transport *t, struct ckpt_transport_way *out);
 };
 
 struct ckpt_transport {

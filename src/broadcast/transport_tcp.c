@@ -262,6 +262,14 @@ static void wait_for_sockets(struct ckpt_transport *transport, uint64_t nsec)
 	ckpt_io_poll(fds, count, is_blocked ? 1 : (int)((nsec + 999999) / 1000000));
 }
 
+static bool look_back(const struct ckpt_transport *transport, struct ckpt_transport_way *out)
+{
+	const struct ckpt_tcp_ring *ring = &((const struct tcp *)transport)->star.ring;
+
+	out->next = ring->next_name;
+	return !ring->next_is_here && ckpt_io_sent(ring->next, &out->nbytes, &out->nsec);
+}
+
 /* The sockets stay until the end: who finds them closed would take this rank for the one that died. */
 static void give_up(struct ckpt_transport *transport)
 {
@@ -294,6 +302,7 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 		.find_silent = ckpt_star_find_silent,
 		.look = ckpt_star_look,
 		.stop = ckpt_star_stop,
+		.look_back = look_back,
 	};
 	const struct ckpt_star_opening opening = { star, interface, cancel, deadline, NULL };
 	struct tcp *t = calloc(1, sizeof(*t));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/network.h"
 
+#include <linux/tcp.h> /* has more of struct tcp_info than netinet/tcp.h */
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <stddef.h>
 
 int ckpt_io_socket(int family)
 {
@@ -60,6 +61,20 @@ ssize_t ckpt_io_send(int fd, const void *buf, size_t len)
 ssize_t ckpt_io_recv(int fd, void *buf, size_t len)
 {
 	return ckpt_io_fails(CKPT_IO_RECV) ? -1 : recv(fd, buf, len, 0);
+}
+
+bool ckpt_io_sent(int fd, uint64_t *nbytes, uint64_t *nsec)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
+	    len < offsetof(struct tcp_info, tcpi_rwnd_limited) + sizeof(info.tcpi_rwnd_limited) ||
+	    info.tcpi_busy_time < info.tcpi_rwnd_limited)
+		return false;
+	*nbytes = info.tcpi_bytes_acked;
+	*nsec = (info.tcpi_busy_time - info.tcpi_rwnd_limited) * 1000;
+	return true;
 }
 
 int ckpt_io_poll(struct pollfd *fds, nfds_t count, int msec)

@@ -19,6 +19,8 @@ int ckpt_io_accept(int fd, struct sockaddr_storage *from);
 int ckpt_io_connect(int fd, const struct sockaddr *address, socklen_t len);
 ssize_t ckpt_io_send(int fd, const void *buf, size_t len);
 ssize_t ckpt_io_recv(int fd, void *buf, size_t len);
+/* What the other side has, and for how long some of it was on its way and there was room for it. False: Linux before 4.10. */
+bool ckpt_io_sent(int fd, uint64_t *nbytes, uint64_t *nsec);
 int ckpt_io_poll(struct pollfd *fds, nfds_t count, int msec);
 
 #endif

@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import os
 import random
+import re
 import select
 import shutil
 import struct
@@ -55,6 +56,21 @@ def check_slow(some, work, source):
     """So slowly that the buffers of the kernel hold more than what goes within a second."""
     note(some.limit("20mbit"), "no rate can be set")
     broadcast(some, work, source, "20 Mbit/s", 4 * SIZE * 8 / 20e6)
+
+
+def check_slow_way(some, work, source):
+    """The way that all wait for is named by its two ends, where it is slower than others, and else none is."""
+    if TRANSPORT == "ucx":                          # which does not say
+        return
+    for numbers, name in (((1,), 1), ((), None)):
+        note(some.limit("32mbit", *numbers), "no rate can be set")
+        ended = Job(work, some).start_all("--target", "null", source).end()
+        expect("a slow way", ended, 0)
+        words = r"all waited for the network from rank 1 \(%s\) to rank 2 \(%s\): it took [34]\.\d MB/s, another one \d+\.\d\n" % tuple(some.names[1:3])
+        note(bool(re.search(words, ended[0][1])) == (name is not None), "slow at %s: %r" % (numbers, ended[0][1]))
+        note("network from" not in "".join(err for rank, (_, err) in ended.items() if rank), "a slow way: %s" % ended)
+        for host in some.names:
+            hosts.sh("ip", "netns", "exec", host, "tc", "qdisc", "del", "dev", "eth0", "root")
 
 
 class Relay(threading.Thread):
@@ -136,6 +152,7 @@ def main():
         for msec in (20, 100) if LONG else (20,):
             with_hosts(work, source, check_delay, COUNT, source, msec)
         with_hosts(work, source, check_slow, COUNT)
+        with_hosts(work, source, check_slow_way, COUNT)
     print("%d failures" % len(tcp.FAILURES))
     return 1 if tcp.FAILURES else 0
 
