@@ -390,6 +390,27 @@ static void find_broken(struct ckpt_scan_walk *w, const struct ckpt_error *err)
 	w->broke = true;
 }
 
+/*
+ * Of "this.x\r" Python imports "this" first. A module is found by the last part of its name, so ".this" is, too. Names with
+ * spaces begin many texts, and those of members of a tar have zero bytes behind them: of these no module is believed that does not
+ * come with Python.
+ */
+static bool may_be_module(const struct ckpt_global *g)
+{
+	size_t at = 0, begin;
+
+	if (!ckpt_utf8_ok(g->module, g->module_len) || !ckpt_utf8_ok(g->name, g->name_len))
+		return false;
+	while (at < g->module_len && g->module[at] == '.')
+		at++;
+	begin = at;
+	while (at < g->module_len && (g->module[at] == '_' || g->module[at] == '-' || ckpt_is_alnum((unsigned char)g->module[at]) || (unsigned char)g->module[at] & 0x80))
+		at++;
+	if (at == begin || (at < g->module_len && g->module[at] != '.'))
+		return false;
+	return strlen(g->module) == g->module_len || ckpt_scan_is_stdlib(g->module + begin);
+}
+
 static int step_opcode(struct ckpt_scan_walk *w, struct ckpt_error *err)
 {
 	uint32_t before = w->s->finding_count;
@@ -401,6 +422,7 @@ static int step_opcode(struct ckpt_scan_walk *w, struct ckpt_error *err)
 	if (global && w->doc.protocol >= 3 && ckpt_scan_is_of_python2(global->u.global->module))
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "name", ckpt_scan_at(w), "imports the module '%s' of Python 2, which protocol 3 and later have no other name for",
 			       global->u.global->module);
+	w->imports |= global && may_be_module(global->u.global);
 	if (global)
 		ckpt_scan_named(w, global->u.global);
 	check_opcode(w, global);
@@ -549,7 +571,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	struct ckpt_scan_walk w = { .s = s, .in = pickle };
 	int rc = 0;
 
-	pickle->stopped = false;
+	pickle->stopped = pickle->imports = false;
 	pickle->end = 0;
 	if (pickle->len > s->pickle_budget) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "pickle", pickle->base,
@@ -576,6 +598,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	if (pickle->result == CKPT_TYPE_STORAGE &&
 	    (w.has_two_classes || !ckpt_scan_read_storage(w.doc.root, &pickle->result_storage)))
 		pickle->result = 0;
+	pickle->imports = w.imports;
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
 	ckpt_scan_name_subjects(&w);
 	ckpt_scan_check_depth(&w);
@@ -599,6 +622,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *first, unsigned most)
 {
 	struct ckpt_scan_pickle p = *first;
+	bool weights = s->weights;
 	size_t done = 0;
 
 	for (unsigned n = 0; done < first->len && s->rc == 0; n++) {
@@ -613,8 +637,10 @@ void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *fi
 			if (!ckpt_scan_looks_like_pickle(p.bytes, p.len))
 				return;
 			p.flags |= CKPT_SCAN_PROBED;
+			s->weights = false; /* nor does torch look there */
 		}
 		ckpt_scan_one_pickle(s, &p);
+		s->weights = weights;
 		if (!p.stopped || !p.end)
 			return;
 		done += p.end;
@@ -687,7 +713,8 @@ bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)
 	struct ckpt_reader r = { .data = bytes, .len = len };
 	struct ckpt_op op = { 0 };
 
-	while (op.code != CKPT_OP_STOP && ckpt_op_read(&r, &op, NULL) == 0) {
-	}
+	while (op.code != CKPT_OP_STOP && ckpt_op_read(&r, &op, NULL) == 0)
+		if (op.code == CKPT_OP_GLOBAL || op.code == CKPT_OP_INST || op.code == CKPT_OP_STACK_GLOBAL)
+			return true;
 	return r.bad || op.code == CKPT_OP_STOP || r.pos == len;
 }

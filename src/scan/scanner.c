@@ -21,7 +21,7 @@
 
 enum { MOST_OF_A_LIST = 1000, MOST_OBJECTS = 1000 /* more, for names that are not listed yet */, SHOWN = 300, MOST_TEXT = 1024 };
 static const uint64_t TEXTS = 8 << 20, MOST_TEXTS = 1 << 30, MOST_UNPACKED = (uint64_t)4 << 30;
-static const uint64_t NESTED_BASE = 16 << 20, PICKLES_BASE = 64 << 20;
+static const uint64_t NESTED_BASE = 4 << 20, PICKLES_BASE = 64 << 20;
 
 int ckpt_scanner_init(struct ckpt_scanner *s, const char *path)
 {

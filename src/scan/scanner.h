@@ -130,6 +130,7 @@ struct ckpt_scan_pickle {
 	/* out: */
 	size_t end;   /* behind STOP, or where it broke off */
 	bool stopped; /* STOP was reached */
+	bool imports; /* a module that there may be, or one above it: Python runs it, whatever comes of what is named in it */
 	uint64_t result; /* CKPT_TYPE_* of what a load of it gives; 0: not known. Of a storage: */
 	struct ckpt_scan_storage result_storage;
 };
@@ -149,7 +150,7 @@ void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *fi
  */
 bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len);
 
-/* ... or are they nothing but opcodes, to STOP or to where they are cut off? */
+/* ... or are they nothing but opcodes, to STOP or to where they are cut off, or to behind the first that imports? */
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len);
 
 /* ---- files (file.c and those of the formats) ---- */

@@ -391,10 +391,12 @@ static bool has_no_dict(const struct ckpt_scan_rule *rule)
  * Python makes a tuple of what is set as the arguments of an exception, however many items that
  * has; its pickler does not write them so.
  */
-static bool has_arguments(const struct ckpt_value *state)
+static bool has_arguments(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
 
+	if (pairs && !ckpt_scan_may_look(w, pairs->count))
+		return true;
 	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
 		if (ckpt_value_is_str(pairs->items[i], "args") && pairs->items[i + 1]->kind != CKPT_TUPLE)
 			return true;
@@ -405,10 +407,12 @@ static bool has_arguments(const struct ckpt_value *state)
  * Where an exception is shown, Python 3.12 and later import the module that NAME_FROM is to be of, and
  * 3.14 compiles the lines of the file that _METADATA is about.
  */
-static bool is_looked_up(const struct ckpt_value *state)
+static bool is_looked_up(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
 
+	if (pairs && !ckpt_scan_may_look(w, pairs->count))
+		return true;
 	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
 		if ((ckpt_value_is_str(pairs->items[i], "name_from") || ckpt_value_is_str(pairs->items[i], "_metadata")) && pairs->items[i + 1]->kind != CKPT_NONE)
 			return true;
@@ -426,11 +430,11 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 	case CKPT_THEN_PAIRS:
 		if (state->kind != CKPT_NONE && has_no_dict(rule))
 			return "sets the state of a value that has none";
-		if (!strcmp(rule->module, "builtins") && has_arguments(state))
+		if (!strcmp(rule->module, "builtins") && has_arguments(w, state))
 			return "sets the arguments of an exception to what is no tuple";
 		if (ckpt_scan_is_exception(rule))
 			ckpt_scan_will_be_shown(w, state);
-		if (!strcmp(rule->module, "builtins") && is_looked_up(state))
+		if (!strcmp(rule->module, "builtins") && is_looked_up(w, state))
 			return "sets what Python imports, or opens, to show an exception";
 		return is_data_state(w, rule, state) ? NULL
 					       : "the state of a value is no dict of plain attributes";

@@ -48,6 +48,7 @@ struct ckpt_scan_walk {
 	 * in the arena
 	 */
 	struct ckpt_strmap sizes;
+	bool imports;  /* as in struct ckpt_scan_pickle */
 	bool broke;			    /* an opcode was refused, which was said */
 	bool tired;			    /* no more is looked at than may be, which was said */
 	bool has_two_classes; /* a storage was said to be of two: torch takes the first */

@@ -4,6 +4,7 @@
  * torch/_weights_only_unpickler.py of 1.13, 2.6 and 2.14; held against the running programs by
  * tests/interop/scan.py.
  */
+#include "base/text.h"
 #include "model/safe_globals.h"
 #include "scan/walk.h"
 
@@ -137,9 +138,15 @@ static bool has_new_arguments(const struct ckpt_value *func, const struct ckpt_v
 	return ckpt_value_is_global(func, "torch._utils", "_rebuild_sparse_tensor") && parts && parts->kind == CKPT_TUPLE && parts->u.seq.count > 3;
 }
 
+/* "_rebuild_tensor", "scalar": of those that are allowed, and have no __new__(). */
+static bool is_function(const struct ckpt_global *g)
+{
+	return (g->name[0] == '_' && g->name[1] >= 'a' && g->name[1] <= 'z') || !strcmp(g->name, "encode") || !strcmp(g->name, "scalar");
+}
+
 static void check_new(struct ckpt_scan_walk *w, const struct ckpt_value *cls)
 {
-	if (!is_global(cls))
+	if (!is_global(cls) || is_function(cls->u.global))
 		refuse(w, ALL, "NEWOBJ of what is no class that it allows");
 	else if (!is_parameter(cls) && safe_in(cls) & IN_1_13)
 		refuse(w, IN_1_13, "NEWOBJ of another class than Parameter");
@@ -193,6 +200,8 @@ static void check_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *
 	if (pid->kind != CKPT_TUPLE || !pid->u.seq.count ||
 	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
 		refuse(w, ALL, "a persistent id that is no storage");
+	else if (w->in->flags & CKPT_SCAN_NUMBERS_LATER && pid->u.seq.count != 6)
+		refuse(w, ALL, "a storage of a stream without all that torch takes out of it");
 	else if (pid->u.seq.count > 1 && has_no_dtype(w, pid->u.seq.items[1]))
 		refuse(w, ALL, "a storage of a class that has no dtype");
 }
@@ -211,6 +220,10 @@ void ckpt_scan_weights(struct ckpt_scan_walk *w)
 				 ckpt_machine_op_name(&w->m));
 	}
 	switch ((enum ckpt_opcode)op->code) {
+	case CKPT_OP_SHORT_BINSTRING:
+		if (!ckpt_utf8_ok(op->bytes, op->len))
+			refuse(w, ALL, "a text that is not UTF-8");
+		break;
 	case CKPT_OP_GLOBAL: check_global(w); break;
 	case CKPT_OP_REDUCE:
 		if (b && !is_global(b))

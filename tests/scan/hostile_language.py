@@ -601,7 +601,34 @@ def harmless():
     assert MAGIC and SYSTEM
 
 
+def safetensors_before(program):
+    """The length of its header begins with SHORT_BINSTRING; then there are such texts, one behind the other, until the numbers begin."""
+    length, front = 0x1c55, b'{"__metadata__":{"x":"'
+    tail = b'"},"t":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}' % (len(program), len(program))
+    texts, left = divmod(length - len(front), 128)
+    assert len(front) == 0x1c + 2 - 8 and left - 2 >= len(tail), (len(front), left)
+    return struct.pack("<Q", length) + front + (b"U~" + b"A" * 126) * texts + b"U" + bytes([left - 2]) + tail.rjust(left - 2, b"A") + program
+
+
+def broken_off():
+    """What was imported before a pickle breaks off has run, whatever the file is called."""
+    environ = b"Vos\nVenviron\nq\xc2\x93VBROWSER\nVsh -c true\ns0Vantigravity\nVx\nq\xc2\x93"
+    fronts = {"module": b"cthis\nfoo bar\n", "parent": b"cthis.x\r\nfoo\r\n", "dot": b"c.this\nx\n", "zero": b"cthis.\0\nx\n", "marked": b"(ithis\nx\n", "stack": b"Vthis\nVx\nq\xc2\x93",
+              "item": environ, "call": b"ca_b\nmkdir\n(Vx\ntR", "own": b"cmy-module\nx\n", "letters": "cmodül\nx\n".encode()}
+    for name, front in fronts.items():
+        for end, more in (("end", b""), ("text", b"\nand text\n"), ("byte", b"\xff")):
+            label = "broken_%s_%s" % (name, end)
+            for ending in ("txt", "json", "md", "csv", "bin"):
+                sample("%s.%s" % (label, ending), front + more, "imports, and breaks off", NOT_PLAIN)
+            sample(label + ".zip", zip_of([Member("a/readme.txt", front + more)]), "the same in a member", NOT_PLAIN)
+            if len(front + more) >= 10:
+                sample(label + ".safetensors", safetensors_before(front + more), "the same behind a header", NOT_PLAIN)
+    for name, text in (("prose", b"cats are nice\nand dogs, too\n"), ("title", b"c++ is\na language\n"), ("key", b"content: a\nb: c\n"), ("json", b'{"c": "this"}\n'), ("table", b"c,this\nx,y\n"), ("word", b"Vis\nthis\n")):
+        sample("fine_text_%s.zip" % name, zip_of([Member("a/readme.txt", text)]), "a text", {"plain"})
+
+
 wildcards()
+broken_off()
 identities()
 states()
 values()
