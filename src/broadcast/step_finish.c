@@ -158,7 +158,7 @@ static int name_slow_disk(struct ckpt_session *s, const struct disk_time *mine)
 static int name_slow_way(struct ckpt_session *s, uint32_t slow, const uint64_t nsec_per_mib[2], const struct ckpt_transport_way *mine)
 {
 	uint64_t took = TENTHS_OF_MB / nsec_per_mib[0], other = TENTHS_OF_MB / (nsec_per_mib[1] + 1);
-	char next[100] = "", text[sizeof(s->advice)];
+	char next[100] = "", text[400];
 	int rc;
 
 	if (s->world.rank == slow)
@@ -168,7 +168,7 @@ static int name_slow_way(struct ckpt_session *s, uint32_t slow, const uint64_t n
 	rc = ckpt_agree_send(&s->agreement, text, sizeof(text), slow, &s->err);
 	text[sizeof(text) - 1] = '\0';
 	if (rc == 0 && !s->advice[0])
-		snprintf(s->advice, sizeof(s->advice), "%s", text);
+		snprintf(s->advice, sizeof(s->advice), "%.255s", text);
 	return ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST);
 }
 
