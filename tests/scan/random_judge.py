@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ckpt scan` of pickles made at random lists everything that another judge finds in them: random_judge.py [COUNT] [FIRST SEED]
 
-And a call of os.system is found whatever comes behind it.
+And a call of os.system is found whatever comes behind it; so is an import before a pickle breaks off, in what is called a text.
 """
 
 import os
 import random
+import re
 import sys
 
 import assemble
@@ -80,6 +81,33 @@ def check_tails(count, folder, seeds):
         count.expect(verdict == "dangerous", "%s is %s: a call of os.system, then something" % (os.path.basename(path), verdict))
 
 
+# What Python would import first, wherever the name leads: docs/scan.md
+MODULE = re.compile(r"\.*([\w-]+)(?:$|\.)")
+
+
+def may_import(module):
+    first = MODULE.match(module)
+    return bool(first) and ("\0" not in module or first.group(1) in sys.stdlib_module_names)
+
+
+def check_cut(count, folder, seeds):
+    """It breaks off anywhere, and is called a text."""
+    made = {}
+    for seed in seeds:
+        rng = random.Random(seed)
+        data = bytes(random_pickles.make(seed))
+        data = data[2:] if data[:1] == b"\x80" and rng.random() < 0.7 else data
+        data = rng.choice([b"", b"", b"cthis\n", b"(ithis.x\n", b"Vos\nVx\n\x93"])[:rng.randrange(12)] + data[: rng.randrange(1, len(data) + 1)]
+        data += rng.choice([b"", b"\n", b"\nand a text\n", b"\xff", b"and\nlines\n"])
+        made[write(folder, "cut_%d.%s" % (seed, rng.choice(["txt", "json", "md", "csv"])), data)] = data
+    _, found = scanned.scan(*made)
+    for path, data in made.items():
+        modules = [module for module, _, _ in judge.imports(data)[0] if may_import(module)]
+        own = {"%s.%s" % (module, what) for module, what, _ in judge.imports(data)[0]} - HARMLESS
+        verdict = found.get(path, {"verdict": "plain"})["verdict"]
+        count.expect(not modules or not own or verdict != "plain", "%s is %s, and imports %s" % (os.path.basename(path), verdict, ", ".join(modules)))
+
+
 def main():
     total = int(sys.argv[1]) if len(sys.argv) > 1 else 1000 if scanned.SANITIZED else 4000
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
@@ -89,6 +117,8 @@ def main():
             check_random(count, folder, range(start, min(start + BATCH, first + total)))
         with scanned.Folder("tails") as folder:
             check_tails(count, folder, range(start, min(start + BATCH, first + total)))
+        with scanned.Folder("cut") as folder:
+            check_cut(count, folder, range(start, min(start + BATCH, first + total)))
     count.end()
 
 
