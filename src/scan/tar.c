@@ -148,9 +148,11 @@ static void scan_table(struct ckpt_scanner *s, const struct ckpt_tar_member *m,
 {
 	struct table t = { .s = s, .bytes = bytes, .len = (size_t)m->len };
 	bool storages = !strcmp(m->name, "storages"),
-	     ok = storages || !strcmp(m->name, "tensors") ? read_table(&t, storages)
-							  : next_pickle(&t) && t.at == t.len;
+	     weights = s->weights, ok;
 
+	s->weights = !s->depth; /* torch 1.13 reads all three with its own unpickler */
+	ok = storages || !strcmp(m->name, "tensors") ? read_table(&t, storages) : next_pickle(&t) && t.at == t.len;
+	s->weights = weights;
 	ckpt_pickle_clear(&t.pickle);
 	if (ok || s->rc < 0)
 		return;

@@ -197,6 +197,8 @@ static bool has_no_dtype(const struct ckpt_scan_walk *w, const struct ckpt_value
 
 static void check_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid)
 {
+	if (w->in->flags & CKPT_SCAN_TAR_IDS && ckpt_scan_is_text(pid))
+		return; /* the number of a tensor */
 	if (pid->kind != CKPT_TUPLE || !pid->u.seq.count ||
 	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
 		refuse(w, ALL, "a persistent id that is no storage");

@@ -15,7 +15,7 @@ import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import scanned  # noqa: E402
-from assemble import FACTS, GOOD, KEYS, MAGIC, STORED, VERSION, files, proto, value  # noqa: E402
+from assemble import FACTS, GOOD, KEYS, MAGIC, STORED, VERSION, files, old_tar, proto, tar_of, value  # noqa: E402
 
 FLOATS = files.FOUR_FLOATS
 VERSIONS = ("1.13", "2.6", "2.14")
@@ -90,6 +90,17 @@ def script(main=proto(2, b")"), **more):
 
 OBJECT = proto(2, b"c__torch__\nM\n)\x81}(X\x08\0\0\0training\x88ub")
 CLASS = b"class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n  def forward(self: __torch__.M,\n    x: Tensor) -> Tensor:\n    return x\n"
+
+def tar(program):
+    return tar_of(old_tar(proto(2, program)))
+
+
+def tar_with_tensor():
+    """One tensor of torch 0.1, which the pickle calls by its number, a text."""
+    stored = proto(2, b"K\x01") + proto(2, b"(K\x05X\x03\0\0\0cpuctorch\nFloatStorage\nt") + struct.pack("<qf", 1, 0) + proto(2, b"]")
+    tensors = proto(2, b"K\x01") + proto(2, b"(K\x07K\x05ctorch\nFloatTensor\nt") + struct.pack("<qqqq", 1, 1, 1, 0)
+    return tar_of(old_tar(proto(2, b"}X\x01\0\0\0wX\x01\0\0\x007Qs"), stored, tensors))
+
 
 # name: (bytes, answers)
 def wide_entry(which=(0, 1, 2), size=False, packed=False, offset=True, field=True, end=False):
@@ -180,6 +191,20 @@ SAMPLES = {
     # 1.13 gives what has constants.pkl to torch.jit.load, whatever weights_only says
     "script": (script(OBJECT, **{"code/__torch__.py": CLASS}), OLD),
     "script_of_ten": (script(OBJECT, version=b"11", **{"code/__torch__.py": CLASS}), NONE),
+    # what is behind STOP nobody reads
+    "behind_stop": (archive(**{"data.pkl": proto(2, b"}") + b"I1\n."}), ALL),
+    "text_not_utf8": (archive(**{"data.pkl": proto(2, b"U\x01\xff")}), NONE),
+    "new_of_function": (archive(**{"data.pkl": proto(2, files.glob("torch._utils", "_rebuild_parameter") + b")\x81")}), NONE),
+    "stream_five": (MAGIC + VERSION + FACTS + proto(2, value({"w": storage("torch", "FloatStorage", 4)})) + KEYS + STORED, NONE),
+    # of torch 0.1, which 1.13 reads with the same unpickler
+    "tar": (tar(value({"a": 1})), OLD),
+    "tar_tensor": (tar_with_tensor(), OLD),
+    "tar_float": (tar(b"G" + struct.pack(">d", 0.5)), NONE),
+    "tar_short_text": (tar(b"\x8c\x01a"), NONE),
+    "tar_counter": (tar(files.glob("collections", "Counter") + b")R"), NONE),
+    "tar_ordered": (tar(files.glob("collections", "OrderedDict") + b")R"), OLD),
+    "tar_command": (tar(files.glob("os", "getpid") + b")R"), NONE),
+    "tar_number": (tar(b"K\x07Q"), NONE),
     "script_upper": (archive(**{"Constants.pkl": proto(2, b")")}), ALL),
 }
 
