@@ -3,6 +3,7 @@
  * Broadcasts at random over TCP on the loopback, most of them with one fault, each judged:
  *
  *   tcp_schedules [--runs N] [--seed N] [--verbose]
+ *   tcp_schedules --ranks N       one without a fault, of 64 KiB to N ranks, as often as --runs says: how long it takes
  *
  * The ranks of a run are threads. All choices of a run follow from its seed, which is printed if it fails: --seed SEED --runs 1
  * --verbose takes the same choices again. What threads do at the same time is not chosen.
@@ -41,7 +42,7 @@ enum { SLOWER = 1 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { MOST_RANKS = 9, MOST_BYTES = 1 << 20, MOST_FAILURES = 10 };
+enum { RANKS = 9, MOST_RANKS = 256, MOST_BYTES = 1 << 20, MOST_FAILURES = 10, TIMED_BYTES = 65536 };
 
 static const double SPARE_S = 3,      /* for threads of a busy machine */
 	LONG_S = 20,		      /* patience where nothing is to be waited for */
@@ -147,7 +148,7 @@ static void choose(uint64_t seed, struct plan *p)
 {
 	random_state = seed;
 	*p = (struct plan){ .seed = seed, .o = CKPT_BROADCAST_OPTIONS_INIT };
-	p->ranks = 2 + below(one_in(3) ? MOST_RANKS - 1 : 4);
+	p->ranks = 2 + below(one_in(3) ? RANKS - 1 : 4);
 	p->victim = below(p->ranks);
 	p->o.chunk = 4096u << below(6);
 	p->o.depth = 1 + below(16);
@@ -162,6 +163,13 @@ static void choose(uint64_t seed, struct plan *p)
 	choose_fault(p);
 	p->o.timeout_s = p->fault == HANGS ? HANG_S * SLOWER : LONG_S;
 	p->o.init_timeout_s = p->fault == HANGS ? HANG_S * SLOWER : INIT_S * SLOWER;
+}
+
+static void choose_timed(uint32_t count, struct plan *p)
+{
+	*p = (struct plan){ .ranks = count, .size = TIMED_BYTES, .o = CKPT_BROADCAST_OPTIONS_INIT };
+	p->o.flags = CKPT_BROADCAST_NO_SYNC;
+	p->o.timeout_s = p->o.init_timeout_s = LONG_S;
 }
 
 static void print_plan(const struct plan *p)
@@ -461,14 +469,17 @@ static void write_source(const char *path)
 	}
 }
 
-static bool run_schedule(uint64_t seed, bool is_verbose)
+static bool run_schedule(uint64_t seed, uint32_t timed, bool is_verbose)
 {
 	char source[200], wish[200], path[200];
 	unsigned descriptors = count_descriptors();
 	int common;
 
 	*verdict = 0;
-	choose(seed, &plan);
+	if (timed)
+		choose_timed(timed, &plan);
+	else
+		choose(seed, &plan);
 	if (is_verbose)
 		print_plan(&plan);
 	seen = 0;
@@ -502,6 +513,7 @@ int main(int argc, char **argv)
 	static unsigned happened[FAULT_COUNT], failed[FAULT_COUNT], runs[FAULT_COUNT];
 	const char *given = getenv("CKPT_SCHEDULES_DIR");
 	uint64_t seed = 1, count = 200, wrong = 0, begin = ckpt_now_nsec(), done = 0;
+	uint32_t timed = 0;
 	bool is_verbose = false;
 	double slowest = 0;
 
@@ -514,10 +526,14 @@ int main(int argc, char **argv)
 			count = strtoull(value, NULL, 10);
 		else if (!strcmp(argv[i], "--seed"))
 			seed = strtoull(value, NULL, 10);
+		else if (!strcmp(argv[i], "--ranks"))
+			timed = (uint32_t)strtoul(value, NULL, 10);
 		else
 			return 2;
 		i += argv[i][2] != 'v';
 	}
+	if (timed > MOST_RANKS)
+		return 2;
 	snprintf(folder, sizeof(folder), "%s/ckpt-schedules-XXXXXX", given ? given : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	if (!mkdtemp(folder)) {
 		perror(folder);
@@ -526,12 +542,16 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = (uint8_t)(i * 2654435761u >> 23);
 	for (; done < count && wrong < MOST_FAILURES; done++) {
-		wrong += !run_schedule(seed + done, is_verbose);
+		uint64_t last_begin = ckpt_now_nsec();
+
+		wrong += !run_schedule(seed + done, timed, is_verbose);
 		runs[plan.fault]++;
 		happened[plan.fault] += has_happened;
 		failed[plan.fault] += ranks[plan.victim == 0].code != 0;
 		for (uint32_t i = 0; i < plan.ranks; i++)
 			slowest = ranks[i].seconds > slowest ? ranks[i].seconds : slowest;
+		if (timed)
+			printf("%" PRIu32 " ranks have %zu bytes %.2f s after the first began\n", timed, plan.size, (double)(ckpt_now_nsec() - last_begin) / 1e9);
 	}
 	rmdir(folder);
 	printf("%-12s %8s %8s %8s\n", "fault", "runs", "happened", "failed");
