@@ -65,8 +65,8 @@ def run(*words):
 
 
 def plain(symbol):
-    """The function that was called in the source: __printf_chk is printf."""
-    symbol = symbol.split("@")[0]
+    """The function that was called in the source: __printf_chk is printf, and all that jump are longjmp."""
+    symbol = re.sub("^(_|sig)longjmp$", "longjmp", symbol.split("@")[0])
     found = re.fullmatch(r"__(\w+)_chk|__isoc\d\d_(\w+)|__xpg_(\w+)|__(sysv_signal)", symbol)
     if found:
         symbol = next(group for group in found.groups() if group)
