@@ -118,7 +118,7 @@ static bool is_program(struct viewed_file *l, const uint8_t *bytes, size_t len, 
 	}
 	quiet.cancel = l->s->cancel;
 	ckpt_scan_one_pickle(&quiet, &p);
-	is = quiet.no_memory || quiet.rc < 0 || (((looks && p.stopped && p.end == len) || p.imports) && !l->s->in_fragment);
+	is = quiet.no_memory || quiet.rc < 0 || (((looks && p.stopped && p.end == len) || p.imports || p.gave_up) && !l->s->in_fragment);
 	for (uint32_t i = 0; i < quiet.global_count && looks && !is; i++)
 		is = is_importable(quiet.globals[i].name);
 	for (uint32_t i = 0; i < quiet.finding_count && !is && !l->s->in_fragment; i++)

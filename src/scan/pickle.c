@@ -11,6 +11,7 @@
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -395,20 +396,49 @@ static void find_broken(struct ckpt_scan_walk *w, const struct ckpt_error *err)
  * spaces begin many texts, and those of members of a tar have zero bytes behind them: of these no module is believed that does not
  * come with Python.
  */
-static bool may_be_module(const struct ckpt_global *g)
+static bool may_be_module(const char *name, size_t len)
 {
+	char first[64];
 	size_t at = 0, begin;
 
-	if (!ckpt_utf8_ok(g->module, g->module_len) || !ckpt_utf8_ok(g->name, g->name_len))
+	if (!ckpt_utf8_ok(name, len))
 		return false;
-	while (at < g->module_len && g->module[at] == '.')
+	while (at < len && name[at] == '.')
 		at++;
 	begin = at;
-	while (at < g->module_len && (g->module[at] == '_' || g->module[at] == '-' || ckpt_is_alnum((unsigned char)g->module[at]) || (unsigned char)g->module[at] & 0x80))
+	while (at < len && (name[at] == '_' || name[at] == '-' || ckpt_is_alnum((unsigned char)name[at]) || (unsigned char)name[at] & 0x80))
 		at++;
-	if (at == begin || (at < g->module_len && g->module[at] != '.'))
+	if (at == begin || (at < len && name[at] != '.'))
 		return false;
-	return strlen(g->module) == g->module_len || ckpt_scan_is_stdlib(g->module + begin);
+	if (!memchr(name, '\0', len))
+		return true;
+	snprintf(first, sizeof(first), "%.*s", (int)(at - begin < sizeof(first) ? at - begin : sizeof(first) - 1), name + begin);
+	return ckpt_scan_is_stdlib(first);
+}
+
+/* readline()[:-1] of what begins AT. */
+static size_t line_len(const char *at, const char *end, const char **next)
+{
+	const char *feed = memchr(at, '\n', (size_t)(end - at));
+
+	*next = feed ? feed + 1 : end;
+	return feed ? (size_t)(feed - at) : at < end ? (size_t)(end - at) - 1 : 0;
+}
+
+/*
+ * The unpickler in Python takes what there is for a line, less its last character, and imports before it asks for the mark of
+ * INST.
+ */
+static void check_line(struct ckpt_scan_walk *w)
+{
+	const char *at = (const char *)w->in->bytes + w->m.op.pos, *module = at + 1, *end = (const char *)w->in->bytes + w->in->len;
+	size_t module_len, name_len;
+
+	if (module >= end || (*at != CKPT_OP_GLOBAL && *at != CKPT_OP_INST))
+		return;
+	module_len = line_len(module, end, &at);
+	name_len = line_len(at, end, &end);
+	w->imports |= ckpt_utf8_ok(at, name_len) && may_be_module(module, module_len);
 }
 
 static int step_opcode(struct ckpt_scan_walk *w, struct ckpt_error *err)
@@ -422,7 +452,8 @@ static int step_opcode(struct ckpt_scan_walk *w, struct ckpt_error *err)
 	if (global && w->doc.protocol >= 3 && ckpt_scan_is_of_python2(global->u.global->module))
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "name", ckpt_scan_at(w), "imports the module '%s' of Python 2, which protocol 3 and later have no other name for",
 			       global->u.global->module);
-	w->imports |= global && may_be_module(global->u.global);
+	if (global && ckpt_utf8_ok(global->u.global->name, global->u.global->name_len))
+		w->imports |= may_be_module(global->u.global->module, global->u.global->module_len);
 	if (global)
 		ckpt_scan_named(w, global->u.global);
 	check_opcode(w, global);
@@ -532,6 +563,20 @@ static bool has_operands(const struct ckpt_scan_walk *w)
 	return takes_mark(code) ? w->m.mark_count > 0 : operands(code) <= available(w);
 }
 
+/* One that is longer than the file: the unpickler in Python runs what there is of it. */
+static bool skip_frame(struct ckpt_scan_walk *w)
+{
+	enum { FRAME_BYTES = 9 };
+	size_t at = w->m.op.pos;
+
+	if (w->in->len - at < FRAME_BYTES || w->in->bytes[at] != CKPT_OP_FRAME)
+		return false;
+	find_broken(w, w->m.err);
+	w->m.r.pos = at + FRAME_BYTES;
+	w->m.r.bad = false;
+	return true;
+}
+
 static int run_opcodes(struct ckpt_scan_walk *w, struct ckpt_error *err)
 {
 	char text[sizeof(err->text)];
@@ -545,8 +590,11 @@ static int run_opcodes(struct ckpt_scan_walk *w, struct ckpt_error *err)
 		if (!(count & 0x3FF) && is_too_much(w))
 			return ckpt_fail(err, CKPT_E_LIMIT,
 					 "unfolds to more than a pickle of its size may");
+		w->m.op.pos = w->m.r.pos;
 		rc = ckpt_op_read(&w->m.r, &w->m.op, err);
-
+		check_line(w);
+		if (rc < 0 && skip_frame(w))
+			continue;
 		if (rc < 0) {
 			find_broken(w, err);
 			if (w->s->weights)
@@ -571,7 +619,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	struct ckpt_scan_walk w = { .s = s, .in = pickle };
 	int rc = 0;
 
-	pickle->stopped = pickle->imports = false;
+	pickle->stopped = pickle->imports = pickle->gave_up = false;
 	pickle->end = 0;
 	if (pickle->len > s->pickle_budget) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "pickle", pickle->base,
@@ -599,6 +647,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	    (w.has_two_classes || !ckpt_scan_read_storage(w.doc.root, &pickle->result_storage)))
 		pickle->result = 0;
 	pickle->imports = w.imports;
+	pickle->gave_up = rc < 0;
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
 	ckpt_scan_name_subjects(&w);
 	ckpt_scan_check_depth(&w);

@@ -130,6 +130,7 @@ struct ckpt_scan_pickle {
 	/* out: */
 	size_t end;   /* behind STOP, or where it broke off */
 	bool stopped; /* STOP was reached */
+	bool gave_up; /* not all of it was looked at */
 	bool imports; /* a module that there may be, or one above it: Python runs it, whatever comes of what is named in it */
 	uint64_t result; /* CKPT_TYPE_* of what a load of it gives; 0: not known. Of a storage: */
 	struct ckpt_scan_storage result_storage;

@@ -7,7 +7,7 @@ the language that they are not in.
 
 import struct
 
-from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SAMPLES, SYSTEM, Member, at_line, blob, call, files, legacy, npy, proto, reduce_, sample, torch_zip, value, zip_of
+from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SAMPLES, SYSTEM, SYSTEM_CALL, Member, at_line, blob, call, files, legacy, npy, proto, reduce_, sample, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | DIFFER | NOT_DECIDED
 NAME = files.glob
@@ -614,7 +614,7 @@ def broken_off():
     """What was imported before a pickle breaks off has run, whatever the file is called."""
     environ = b"Vos\nVenviron\nq\xc2\x93VBROWSER\nVsh -c true\ns0Vantigravity\nVx\nq\xc2\x93"
     fronts = {"module": b"cthis\nfoo bar\n", "parent": b"cthis.x\r\nfoo\r\n", "dot": b"c.this\nx\n", "zero": b"cthis.\0\nx\n", "marked": b"(ithis\nx\n", "stack": b"Vthis\nVx\nq\xc2\x93",
-              "item": environ, "call": b"ca_b\nmkdir\n(Vx\ntR", "own": b"cmy-module\nx\n", "letters": "cmodül\nx\n".encode()}
+              "item": environ, "call": b"ca_b\nmkdir\n(Vx\ntR", "own": b"cmy-module\nx\n", "letters": "cmodül\nx\n".encode(), "line": b"cthis\n", "word": b"cthisX", "unmarked": b"ithis\nx\n", "frame": b"\x80\x04\x95\xff\0\0\0\0\0\0\0cthis\nx\n"}
     for name, front in fronts.items():
         for end, more in (("end", b""), ("text", b"\nand text\n"), ("byte", b"\xff")):
             label = "broken_%s_%s" % (name, end)
@@ -623,6 +623,9 @@ def broken_off():
             sample(label + ".zip", zip_of([Member("a/readme.txt", front + more)]), "the same in a member", NOT_PLAIN)
             if len(front + more) >= 10:
                 sample(label + ".safetensors", safetensors_before(front + more), "the same behind a header", NOT_PLAIN)
+    for name, many in (("lists", b"]" * (1 << 21)), ("more_lists", b"]" * (1 << 22))):
+        sample("broken_%s.txt" % name, many + b"cthis\nx\n", "imports, behind more than is looked into", NOT_PLAIN)
+        sample("broken_%s_whole" % name, many + SYSTEM_CALL + b".", "calls, behind more than is looked into", NOT_PLAIN)
     for name, text in (("prose", b"cats are nice\nand dogs, too\n"), ("title", b"c++ is\na language\n"), ("key", b"content: a\nb: c\n"), ("json", b'{"c": "this"}\n'), ("table", b"c,this\nx,y\n"), ("word", b"Vis\nthis\n")):
         sample("fine_text_%s.zip" % name, zip_of([Member("a/readme.txt", text)]), "a text", {"plain"})
 

@@ -53,6 +53,15 @@ def is_tar(blob):
     return len(blob) >= 512
 
 
+def is_word(blob):
+    """A few bytes behind an opcode that imports, which are letters: the unpickler in Python takes the end of a file for that of a line."""
+    text = blob.lstrip(b"(]}N)\x88")
+    try:
+        return text[:1] in (b"c", b"i") and bool(text[1:-1].decode())
+    except UnicodeDecodeError:
+        return False
+
+
 def main():
     storages = int(sys.argv[1]) if len(sys.argv) > 1 else 20000
     dice = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
@@ -63,7 +72,7 @@ def main():
             blobs = [noise(dice) for _ in range(OF_A_FILE)]
             with open(os.path.join(folder, "weights%d.pt" % number), "wb") as stream:
                 stream.write(checkpoint(blobs))
-            others = [blob for blob in blobs if blob[:1] != b"\x80"][:50]  # with PROTO in front it would be one
+            others = [blob for blob in blobs if blob[:1] != b"\x80" and not is_word(blob)][:50]  # with PROTO in front it would be one
             with open(os.path.join(folder, "parts%d.zip" % number), "wb") as stream:
                 stream.write(assemble.zip_of([assemble.member("part%d" % n, blob) for n, blob in enumerate(others)]))
             tars = {"raw%d_%d.dat" % (number, n) for n, blob in enumerate(others) if is_tar(blob)}
