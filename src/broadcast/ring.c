@@ -70,6 +70,7 @@ struct ckpt_ring {
 	unsigned started;
 	uint64_t landed; /* the caller's: of the chunks that were begun, those that came */
 	uint64_t last_nsec;
+	uint64_t said_nsec; /* WRITE_NSEC when others were last told that it grows */
 	uint64_t disk_nsec; /* how long nothing moved here because of what was still to be written */
 	uint64_t late_nsec; /* how much longer every sleep has been than it was to be, so far */
 	bool has_slept;
@@ -520,6 +521,8 @@ static int poll_transport(struct ckpt_ring *r, struct ckpt_error *err)
 	pthread_mutex_unlock(&r->lock);
 	r->landed++;
 	r->last_nsec = ckpt_now_nsec();
+	if (r->o.transport->ops->say_moving)
+		r->o.transport->ops->say_moving(r->o.transport);
 	if (r->o.progress)
 		r->o.progress(r->o.ctx, r->landed < r->chunks ? r->landed * r->o.chunk
 							      : r->o.manifest->total);
@@ -653,7 +656,7 @@ static void pause_poll(struct ckpt_ring *r)
 static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint64_t),
 		    uint64_t chunk, struct ckpt_error *err)
 {
-	bool flying, is_ready;
+	bool flying, is_ready, writes;
 	int rc = 0;
 
 	do {
@@ -662,7 +665,11 @@ static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint6
 		is_ready = ready(r, chunk);
 		if (!is_ready && !flying)
 			wait_for_threads(r);
+		writes = r->write_nsec != r->said_nsec;
+		r->said_nsec = r->write_nsec;
 		pthread_mutex_unlock(&r->lock);
+		if (writes && r->o.transport->ops->say_moving)
+			r->o.transport->ops->say_moving(r->o.transport);
 		if (is_ready)
 			return 0;
 		rc = poll_transport(r, err);

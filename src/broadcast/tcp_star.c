@@ -9,7 +9,7 @@
  * What must stay true: rank 0 never sends RESULT before all have voted, and each rank votes once for
  * each result. Who has said STOP takes part in no vote any more. Frames fit into the buffers of a
  * link, since a rank sends at most VOTE, STOP and BYE, and rank 0 RESULT, STOP, MISSING and BYE,
- * before something is read.
+ * before something is read, and MOVING only where nothing waits to be sent.
  */
 #include "broadcast/tcp_star.h"
 
@@ -38,6 +38,9 @@ static const uint64_t LAST_WORDS_NSEC = 500000000, SETTLE_NSEC = 200000000;
 /* For rank 0 to say why a connection has ended. */
 static const uint64_t AWAITED_NSEC = 300000000;
 
+/* Between two words that something moves. */
+static const uint64_t MOVING_NSEC = 250000000;
+
 struct ballot {
 	bool has_voted, has_stopped, is_dead;
 	unsigned count;
@@ -55,6 +58,7 @@ struct ckpt_tcp_star {
 	struct ckpt_failure_notice why;
 	bool has_missing; /* rank 0 has said who does not answer */
 	char missing[200];
+	uint64_t moved_at, said_at; /* when a rank has last moved, and when this one has said so */
 	bool (*work)(void *ctx); /* to be done while a vote is waited for; NULL: nothing */
 	void *work_ctx;
 };
@@ -372,6 +376,29 @@ static bool take_numbers(struct ballot *b, const uint8_t *bytes, size_t len)
 	return true;
 }
 
+/* To rank 0, or from it to those that have voted, and wait. */
+static void say_moving(struct ckpt_tcp_star *s)
+{
+	s->moved_at = ckpt_now_nsec();
+	if (s->moved_at - s->said_at < MOVING_NSEC)
+		return;
+	s->said_at = s->moved_at;
+	for (uint32_t i = 0; i < link_count(s); i++) {
+		struct ckpt_tcp_link *l = link_of(s, i);
+
+		if (!l || l->has_ended || l->stage != CKPT_TCP_FRAMES || ckpt_tcp_link_has_more(l) || (is_rank0(s) && !s->ballots[i].has_voted))
+			continue;
+		ckpt_tcp_link_put_frame(l, CKPT_WIRE_MOVING, NULL, 0);
+		ckpt_tcp_link_flush(l);
+	}
+}
+
+void ckpt_tcp_star_say_moving(struct ckpt_tcp_star *s)
+{
+	if (!s->is_over)
+		say_moving(s);
+}
+
 static bool use_frame(struct ckpt_tcp_star *s, uint32_t rank, enum ckpt_wire_kind kind,
 		      const uint8_t *bytes, size_t len)
 {
@@ -381,6 +408,11 @@ static bool use_frame(struct ckpt_tcp_star *s, uint32_t rank, enum ckpt_wire_kin
 	case CKPT_WIRE_VOTE: return is_rank0(s) && take_numbers(b, bytes, len);
 	case CKPT_WIRE_RESULT: return !is_rank0(s) && take_numbers(b, bytes, len);
 	case CKPT_WIRE_BYE: link_of(s, rank)->said_bye = true; return true;
+	case CKPT_WIRE_MOVING:
+		if (is_rank0(s))
+			say_moving(s);
+		s->moved_at = ckpt_now_nsec();
+		return len == 0;
 	case CKPT_WIRE_STOP:
 		b->has_stopped = true;
 		take_notice(s, bytes, len);
@@ -532,11 +564,14 @@ static bool have_all_voted(const struct ckpt_tcp_star *s)
 
 static int wait_for_votes(struct ckpt_tcp_star *s, uint64_t deadline, struct ckpt_error *err)
 {
+	uint64_t now = ckpt_now_nsec(), patience = deadline > now ? deadline - now : 0;
+
 	look(s);
 	while (!have_all_voted(s)) {
 		if (s->is_over)
 			return ckpt_failure_notice_fail(&s->why, err);
-		if (ckpt_now_nsec() > deadline)
+		now = ckpt_now_nsec();
+		if (now > deadline && now - s->moved_at > patience)
 			return ckpt_fail(err, CKPT_E_PEER, "a rank does not answer");
 		wait_a_step(s);
 		look(s);

@@ -55,6 +55,12 @@ int ckpt_tcp_star_open(struct ckpt_tcp_star *star, ckpt_tcp_listen *listen, void
 		       struct ckpt_tcp_neighbors *out, struct ckpt_error *err);
 
 /*
+ * This rank has moved some of what all carry: those that wait for its vote wait on. Said a few times a second at most, and not
+ * where something else is still to be sent.
+ */
+void ckpt_tcp_star_say_moving(struct ckpt_tcp_star *star);
+
+/*
  * WORK is done again and again while a vote is waited for, since other ranks may wait for it. It returns
  * whether there was something to do.
  */
@@ -63,7 +69,7 @@ void ckpt_tcp_star_set_work(struct ckpt_tcp_star *star, bool (*work)(void *ctx),
 /* What has come meanwhile. CKPT_E_PEER: a rank has ended, or says that it has failed. */
 int ckpt_tcp_star_look(struct ckpt_tcp_star *star, struct ckpt_error *err);
 
-/* As vote() of a transport, for up to CKPT_TCP_MOST_VOTES numbers. */
+/* As vote() of a transport, for up to CKPT_TCP_MOST_VOTES numbers. The deadline is as far away again when a rank says that it moves. */
 int ckpt_tcp_star_vote(struct ckpt_tcp_star *star, uint64_t *numbers, size_t count,
 		       uint64_t deadline, struct ckpt_error *err);
 

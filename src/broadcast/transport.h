@@ -65,6 +65,9 @@ struct ckpt_transport_ops {
 	/* 1: it is done, 0: not yet. Never waits. */
 	int (*test)(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err);
 
+	/* This rank has moved something, or its disk has: whoever waits for its vote is to wait on. NULL: they do not. */
+	void (*say_moving)(struct ckpt_transport *t);
+
 	/* Until test() may have something to do, for NSEC at most. NULL: it cannot be waited for. */
 	void (*wait)(struct ckpt_transport *t, uint64_t nsec);
 

@@ -76,6 +76,11 @@ void ckpt_star_find_silent(struct ckpt_transport *transport, uint64_t nsec, char
 				  text, size);
 }
 
+void ckpt_star_say_moving(struct ckpt_transport *transport)
+{
+	ckpt_tcp_star_say_moving(((struct ckpt_star_transport *)transport)->star);
+}
+
 void ckpt_star_stop(struct ckpt_transport *transport, const char *why, int signal)
 {
 	struct ckpt_failure_notice notice = { .status = signal ? CKPT_E_CANCELLED : CKPT_E_PEER,

@@ -34,6 +34,7 @@ int ckpt_star_vote(struct ckpt_transport *transport, uint64_t *numbers, size_t c
 		   uint64_t deadline, struct ckpt_error *err);
 void ckpt_star_find_silent(struct ckpt_transport *transport, uint64_t nsec, char *text,
 			   size_t size);
+void ckpt_star_say_moving(struct ckpt_transport *transport);
 void ckpt_star_stop(struct ckpt_transport *transport, const char *why, int signal);
 
 /* How the ring is opened: as of ckpt_transport_open_tcp(), and what comes behind it. */

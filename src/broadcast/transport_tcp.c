@@ -223,6 +223,7 @@ static int send_some(struct tcp *t, struct ckpt_error *err)
 static int move_bytes(struct tcp *t, struct ckpt_error *err)
 {
 	int came = 1, went = 1;
+	bool moved = false;
 
 	for (int i = 0; i < MOVES && (came > 0 || went > 0); i++) {
 		came = receive(t, err);
@@ -231,7 +232,10 @@ static int move_bytes(struct tcp *t, struct ckpt_error *err)
 		went = send_some(t, err);
 		if (went < 0)
 			return went;
+		moved |= came > 0 || went > 0;
 	}
+	if (moved)
+		ckpt_tcp_star_say_moving(t->star.star);
 	return 0;
 }
 
@@ -302,6 +306,7 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 		.find_silent = ckpt_star_find_silent,
 		.look = ckpt_star_look,
 		.stop = ckpt_star_stop,
+		.say_moving = ckpt_star_say_moving,
 		.look_back = look_back,
 	};
 	const struct ckpt_star_opening opening = { star, interface, cancel, deadline, NULL };

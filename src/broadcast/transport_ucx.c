@@ -432,6 +432,7 @@ int ckpt_transport_open_ucx(struct ckpt_tcp_star *star, const char *interface,
 		.find_silent = ckpt_star_find_silent,
 		.look = ckpt_star_look,
 		.stop = ckpt_star_stop,
+		.say_moving = ckpt_star_say_moving,
 		.describe = describe,
 	};
 	const struct ckpt_star_opening opening = { star, interface, cancel, deadline, start };

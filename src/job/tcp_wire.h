@@ -104,6 +104,7 @@ enum ckpt_wire_kind {
 	CKPT_WIRE_RESULT,  /* the greatest of all */
 	CKPT_WIRE_STOP,	   /* a rank cannot go on, and why (failure_notice.h); also while they meet */
 	CKPT_WIRE_MISSING, /* rank 0: these do not answer */
+	CKPT_WIRE_MOVING,  /* a rank, or rank 0 of one: something still moves */
 	CKPT_WIRE_KINDS
 };
 

@@ -73,6 +73,15 @@ def check_slow_way(some, work, source):
             hosts.sh("ip", "netns", "exec", host, "tc", "qdisc", "del", "dev", "eth0", "root")
 
 
+def check_slow_end(some, work, source):
+    """The last rank gets long after all others have, and wait for its vote: it moves, and is not given up."""
+    note(some.limit("6mbit", len(some.names) - 2), "no rate can be set")
+    small = os.path.join(work, "small.pt")
+    with open(small, "wb") as out:
+        out.write(random.Random(2).randbytes(3 << 20))
+    broadcast(some, work, small, "6 Mbit/s before the last host", 30, "--timeout", "1")
+
+
 class Relay(threading.Thread):
     """Between tun0 of all hosts, which have 10.213.9.i there: each packet comes MSEC to 1.5 times MSEC late, in order."""
 
@@ -153,6 +162,7 @@ def main():
             with_hosts(work, source, check_delay, COUNT, source, msec)
         with_hosts(work, source, check_slow, COUNT)
         with_hosts(work, source, check_slow_way, COUNT)
+        with_hosts(work, source, check_slow_end, COUNT)
     print("%d failures" % len(tcp.FAILURES))
     return 1 if tcp.FAILURES else 0
 
