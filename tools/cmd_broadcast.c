@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static bool no_sync, make_folders, keep_going, all_or_none, best_effort, print_slurm_prolog, print_k8s,
@@ -500,6 +501,17 @@ static bool print_scripts(int count, int *code)
 	return true;
 }
 
+/* Rank 0 has a connection to each rank. What is allowed is more than what a process gets by itself. */
+static void allow_many_connections(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 static int run_broadcast(int argc, char **argv)
 {
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
@@ -528,6 +540,7 @@ static int run_broadcast(int argc, char **argv)
 		return tell_others(&options);
 	if (code != EXIT_FINE)
 		return code;
+	allow_many_connections();
 	if (argc - first == 1)
 		result.source = argv[first];
 	options.flags |= CKPT_BROADCAST_MAY_EXIT;

@@ -31,6 +31,7 @@ enum {
 	STEP = 1 << 20, /* written and looked at at a time: it stays in the cache */
 	GPU_POLL_NSEC = 50000, /* a chunk of 64 MiB takes 1.3 ms */
 	SPIN_NSEC = 20000000,
+	SHORT_SPIN_NSEC = 1000000, /* ... where there is something to wait for */
 	WAIT_NSEC = 20000000,
 	/* chunks that the transport has at a time: one comes, one goes on, one is to come next */
 	ASKED = 3,
@@ -644,7 +645,7 @@ static void pause_poll(struct ckpt_ring *r)
 
 	if (r->o.transport->ops->is_on_gpu)
 		pause_for_gpu(r);
-	else if (waited < SPIN_NSEC)
+	else if (waited < (r->o.transport->ops->wait ? SHORT_SPIN_NSEC : SPIN_NSEC))
 		sched_yield();
 	else
 		ckpt_transport_pause(r->o.transport, waited);

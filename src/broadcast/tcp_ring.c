@@ -291,8 +291,11 @@ int ckpt_tcp_ring_open(struct ckpt_tcp_star *star, const char *interface,
 	rc = ckpt_tcp_star_open(star, listen_for_previous, &o, cancel, deadline, &o.neighbors,
 				&why);
 	if (rc == 0) {
+		uint64_t now = ckpt_now_nsec();
+
 		name_neighbors(&o);
-		rc = connect_both(&o, cancel, deadline, &why);
+		/* sooner than those that wait for the result give up */
+		rc = connect_both(&o, cancel, deadline > now ? now + (deadline - now) / 4 * 3 : deadline, &why);
 	}
 	if (rc < 0 && !ckpt_tcp_star_told(star))
 		tell_others(star, &o.me, &why, cancel);

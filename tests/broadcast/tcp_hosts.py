@@ -127,6 +127,18 @@ def check_filtered(some, work, source):
     shutil.rmtree(out)
 
 
+def check_dropped(some, work, source):
+    """The same where packets are dropped, and nothing comes back: the two are known before the others have waited enough."""
+    out = empty_folder(work, "dropped")
+    rules = "add table ip f; add chain ip f i { type filter hook input priority 0; }; add rule ip f i ip saddr 10.213.7.2 drop"
+    if not hosts.sh("ip", "netns", "exec", some.names[2], "nft", rules):
+        print("not looked at: packets that are dropped (no nftables)")
+        return
+    ended = Job(work, some).start_all("--timeout", "3", source, out + "/%h.pt").end()
+    expect("dropped", ended, 6, r"rank 1 \(%s\) (cannot|did not) connect to rank 2 \(%s\) at 10.213.7.3:\d+: " % tuple(some.names[1:3]))
+    expect_empty("dropped", out)
+
+
 def check_first_address(some, work, source):
     """They meet in a folder, and one address of rank 0's host, maybe the first, leads nowhere: they take another."""
     for address in ("10.213.7.1/32", "10.213.8.1/32"):
@@ -240,7 +252,7 @@ def main():
         with_hosts(work, source, check_link_local, 3)
         for number in (2, 1, 0):
             with_hosts(work, source, check_cut, 3, number)
-        for check in (check_short_cut, check_filtered, check_first_address, check_pods, check_stranger, check_reboot):
+        for check in (check_short_cut, check_filtered, check_dropped, check_first_address, check_pods, check_stranger, check_reboot):
             with_hosts(work, source, check)
         for count in (2, 4, 8):
             with_hosts(work, source, check_speed, count)

@@ -268,6 +268,22 @@ def check_slow_disk(work, _):
         shutil.rmtree(out)
 
 
+def check_descriptors(work, source):
+    """Rank 0 needs more open files than a process gets by itself, and not more than it may have; or it says how many."""
+    if not shutil.which("prlimit"):
+        print("not looked at: limits of open files (no prlimit)")
+        return
+    for limit, status, words in (("20:4096", 0, ""), ("20:20", 6, r"rank 0 has a connection to each of 3 ranks, and may open 20 files: raise that to \d+ \(ulimit -n\)")):
+        out = empty_folder(work, "descriptors")
+        job = Job(work, 3)
+        for rank in range(3):
+            job.start(rank, "--init-timeout", "2", source, out + TARGET, before=("prlimit", "--nofile=" + limit) if rank == 0 else ())
+        ended = job.end()
+        expect("open files", ended, status)
+        note(re.search(words, ended[0][1]) is not None, "open files: %r" % ended[0][1])
+        shutil.rmtree(out)
+
+
 # ---- UCX
 
 
@@ -293,7 +309,7 @@ def main():
         print("CKPT_FAULTS_LIB names no library: left out is what it makes go wrong")
     with tempfile.TemporaryDirectory(prefix="tcp-rows-", dir=base) as work:
         source = ranks.make_file(os.path.join(work, "source.pt"), (9 << 20) + 12345)
-        for check in (check_source, check_small_disk, check_full_disk, check_memory_limit, check_names, check_ranks):
+        for check in (check_source, check_small_disk, check_full_disk, check_memory_limit, check_descriptors, check_names, check_ranks):
             check(work, source)
         for check in (check_last_step, check_damage, check_hanging_disk, check_slow_disk, check_abort) if FAULTS else ():
             check(work, source)
