@@ -292,9 +292,9 @@ def check_abort(work, _):
     if TRANSPORT != "ucx":
         return
     long = long_source(work, SIZE)
-    for victim, at, status in ((0, 1, 6), (1, 1, 6), (2, 40, 7), (1, 400, 7)):      # as they meet, or later
+    for victim, at, status in ((0, 1, 6), (1, 1, 6), (2, 40, 7), (1, 200, 7)):      # as they meet, or later
         out, label = empty_folder(work, "abort"), "UCX gives up on rank %d, call %d" % (victim, at)
-        ended, took = timed(start_with(Job(work, 3), victim, fault("ucx-abort", "", at), "--chunk", "1M", long, out + TARGET))
+        ended, took = timed(start_with(Job(work, 3), victim, fault("ucx-abort", "", at), "--chunk", "64K", long, out + TARGET))
         expect(label, {victim: ended.pop(victim)}, status, "UCX has given up by an assertion of its own")
         expect(label, ended, status, r"rank %d \(%s\)" % (victim, HOST))
         note(took < SPARE, "%s: took %.1f s" % (label, took))
