@@ -8,6 +8,7 @@
  * is no.
  */
 #include "broadcast/destination.h"
+#include "broadcast/staged_note.h"
 #include "io/sink.h"
 #include "io/source.h"
 
@@ -44,58 +45,34 @@ static bool is_in_manifest(const struct ckpt_manifest *m, const char *name)
 	return false;
 }
 
-/* The file that a line of describe_copies() is about; NULL: it is no such line. */
-static const char *name_in_line(const char *line)
+/* Is the file still what was written? It would be deleted, not replaced. */
+static bool is_as_written(const struct ckpt_staged_file *f, const char *path)
 {
-	const char *at = strstr(line, " -> ");
-
-	at = at ? strchr(at + 4, ' ') : NULL; /* behind the inode */
-	at = at ? strchr(at + 1, ' ') : NULL; /* behind the time */
-	return at ? at + 1 : NULL;
-}
-
-/*
- * Is the file NAME below PATH still what LINE says that was written? It would be deleted, not
- * replaced.
- */
-static bool is_as_written(const char *line, const char *path, const char *name)
-{
-	uint64_t size, ino;
-	int64_t seconds;
-	long nanoseconds;
 	struct stat st;
 	char *file;
 	int rc;
 
-	if (sscanf(line, "%" SCNu64 " %*u %*d.%*u -> %" SCNu64 " %" SCNi64 ".%ld ", &size, &ino,
-		   &seconds, &nanoseconds) != 4 ||
-	    asprintf(&file, "%s/%s", path, name) < 0)
+	if (asprintf(&file, "%s/%s", path, f->name) < 0)
 		return false;
 	rc = lstat(file, &st);
 	free(file);
-	return rc == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == size && st.st_ino == ino &&
-	       st.st_mtim.tv_sec == seconds && st.st_mtim.tv_nsec == nanoseconds;
+	return rc == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->size && st.st_ino == f->ino &&
+	       st.st_mtim.tv_sec == f->mtime_sec && (uint64_t)st.st_mtim.tv_nsec == f->mtime_nsec;
 }
 
 static bool is_listed_in_note(const char *note, const char *path, const char *name)
 {
-	FILE *file = fopen(note, "re");
-	char *line = NULL;
-	size_t room = 0;
-	ssize_t len;
+	int fd = open(note, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct ckpt_staged_files files = { 0 };
+	struct stat st;
 	bool found = false;
 
-	while (file && !found && (len = getline(&line, &room, file)) > 0) {
-		const char *there;
-
-		if (line[len - 1] == '\n')
-			line[len - 1] = '\0';
-		there = name_in_line(line);
-		found = there && !strcmp(there, name) && is_as_written(line, path, name);
-	}
-	if (file)
-		fclose(file);
-	free(line);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ckpt_staged_files_read(fd, (uint64_t)st.st_size, &files) > 0)
+		for (uint32_t i = 0; i < files.count && !found; i++)
+			found = !strcmp(files.files[i].name, name) && is_as_written(&files.files[i], path);
+	ckpt_staged_files_clear(&files);
+	if (fd >= 0)
+		close(fd);
 	return found;
 }
 
@@ -137,7 +114,7 @@ static bool describe_copies(const struct ckpt_manifest *m, const char *path, str
 				" %" PRIi64 ".%09ld ",
 				f->size, f->ino, f->mtime_sec, f->mtime_nsec, (uint64_t)st.st_ino,
 				(int64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-		ckpt_buf_add(out, f->path, strlen(f->path));
+		ckpt_staged_name_add(out, f->path);
 		ckpt_buf_add_u8(out, '\n');
 	}
 	return !out->bad;

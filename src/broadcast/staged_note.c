@@ -32,14 +32,40 @@ static char *read_text(int fd, uint64_t size, size_t *len)
 	return text;
 }
 
+void ckpt_staged_name_add(struct ckpt_buf *out, const char *name)
+{
+	for (; *name; name++) {
+		if (*name == '\n' || *name == '\\')
+			ckpt_buf_add_u8(out, '\\');
+		ckpt_buf_add_u8(out, *name == '\n' ? 'n' : (uint8_t)*name);
+	}
+}
+
+/* In its place. */
+static void read_name(char *name)
+{
+	char *to = name;
+
+	for (; *name; name++) {
+		bool is_escaped = *name == '\\' && name[1];
+
+		name += is_escaped;
+		*to++ = is_escaped && *name == 'n' ? '\n' : *name;
+	}
+	*to = '\0';
+}
+
 /* "SIZE INODE TIME -> INODE TIME NAME" */
-static bool parse_line(const char *line, struct ckpt_staged_file *out)
+static bool parse_line(char *line, struct ckpt_staged_file *out)
 {
 	int name = 0;
-
-	return sscanf(line, "%" SCNu64 " %*u %*d.%*u -> %" SCNu64 " %" SCNd64 ".%" SCNu32 "%n", &out->size, &out->ino,
+	bool is_one = sscanf(line, "%" SCNu64 " %*u %*d.%*u -> %" SCNu64 " %" SCNd64 ".%" SCNu32 "%n", &out->size, &out->ino,
 		      &out->mtime_sec, &out->mtime_nsec, &name) == 4 &&
-	       line[name] == ' ' && *(out->name = line + name + 1);
+		      line[name] == ' ' && *(out->name = line + name + 1);
+
+	if (is_one)
+		read_name(line + name + 1);
+	return is_one;
 }
 
 int ckpt_staged_files_read(int fd, uint64_t size, struct ckpt_staged_files *out)

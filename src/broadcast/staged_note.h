@@ -2,6 +2,8 @@
 #ifndef CKPT_BROADCAST_STAGED_NOTE_H
 #define CKPT_BROADCAST_STAGED_NOTE_H
 
+#include "base/buf.h"
+
 #include <stdint.h>
 
 /* What the note of a staged copy says of the copy. The note may be anybody's, and say anything. */
@@ -20,9 +22,11 @@ struct ckpt_staged_files {
 
 /*
  * Read the note behind FD, which has SIZE bytes. 1: OUT, to be cleared, has one file or more. 0: it is no such note. -1: no
- * memory. Names with a newline in them make a note none.
+ * memory.
  */
 int ckpt_staged_files_read(int fd, uint64_t size, struct ckpt_staged_files *out);
+/* NAME as a line of a note has it: a newline is "\\n" there, and a backslash two. */
+void ckpt_staged_name_add(struct ckpt_buf *out, const char *name);
 void ckpt_staged_files_clear(struct ckpt_staged_files *files);
 
 #endif

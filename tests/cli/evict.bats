@@ -36,6 +36,23 @@ age() {
 	[ -z "$output" ]
 }
 
+@test "names with a line feed or a backslash are those of the note, too" {
+	mkdir -p d tree/$'s\nub'
+	for name in $'n\nl' 'back\\slash' 'back\nslash' $'end\\'; do
+		stage ddp_model.pt "d/$name"
+		cp ddp_model.pt "tree/s"$'\n'"ub/$name"
+	done
+	stage tree d/tree
+	run "$CKPT" broadcast --transport self tree d/tree
+	[[ $status = 0 && $output = *"there already"* ]]
+	rm tree/*/n* # which was of the source, and is still of the copy
+	stage tree d/tree
+	[ "$(find d/tree -type f ! -name '.ckpt*' | tr -dc / | wc -c)" -gt 0 ]
+	ckpt broadcast --evict d
+	[[ $status = 0 && -z "$stderr" ]]
+	[ -z "$(ls -A d)" ]
+}
+
 @test "age and free space choose, oldest first" {
 	mkdir d
 	for i in 1 2 3; do stage ddp_model.pt d/$i.pt; done
