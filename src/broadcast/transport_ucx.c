@@ -175,14 +175,16 @@ static int flush(struct ucx *t, uint64_t deadline, struct ckpt_error *err)
 	int rc = t->ops->flush(t->link, FLUSH, err);
 
 	while (rc == 0) {
-		if (!progress(t))
-			ckpt_io_poll(NULL, 0, PAUSE_MSEC);
+		bool moved = progress(t);
+
 		rc = t->ops->test(t->link, FLUSH, err);
 		if (rc <= 0)
 			rc = ckpt_star_look_around(&t->star, rc, err);
 		if (rc == 0 && ckpt_now_nsec() > deadline)
 			rc = ckpt_fail(err, CKPT_E_PEER, "%s takes nothing more",
 				       t->star.ring.next_name);
+		if (rc == 0 && !moved)
+			ckpt_io_poll(NULL, 0, PAUSE_MSEC);
 	}
 	return rc < 0 ? rc : 0;
 }
