@@ -927,12 +927,16 @@ class Bench:
             finally:
                 net.remove()
 
-    def by_hand(self, make_job, transport, source, *flags, before=()):
-        """Ranks without a launcher; how long it took is what rank 0 says, or, without --json, the time of all."""
+    def by_hand(self, make_job, transport, source, *flags, before=lambda rank: ()):
+        """Ranks without a launcher, each behind the command BEFORE(rank); how long it took is what rank 0 says, or the time of
+        all, from the first one's start."""
         def run():
             job, begin = make_job(), time.monotonic()
             report = os.path.join(job.work, "report.%d.json" % job.port)
-            ended = job.start_all("-q", "--json=" + report, "--target", "null", "--transport", transport, *flags, source, before=before).end(600)
+            for rank in range(job.size):
+                job.start(rank, "-q", "--json=" + report, "--target", "null", "--transport", transport, *flags, source,
+                          before=before(rank))
+            ended = job.end(600)
             took = time.monotonic() - begin
             if any(code for code, _ in ended.values()):
                 fail("broadcast over %s: %s" % (transport, ended))
@@ -970,14 +974,22 @@ class Bench:
                 self.ratio_row("  the same", one, "iperf3", by_iperf[0], "speed >= 0.95", lambda r: r <= 1 / 0.95)
 
     def transport_rows(self, source, make_job):
-        """On one machine, whose processors are what limits it."""
-        mpi = self.mpirun(2, lambda text: json.loads(text)["seconds"], self.ckpt, "broadcast", "-q", "--json", "--target",
-                          "null", "--transport", "mpi", "--verify", "none", source)
-        runs = [self.by_hand(make_job, name, source, "--verify", "none") for name in ("tcp", "ucx")] + [mpi]
-        by_tcp, by_ucx, by_mpi = self.series(source, *map(self.settled, runs), writes=False)
+        """On one machine, whose processors are what limits it: each rank is bound to one, which mpirun does with two ranks by
+        itself, or the system chooses."""
+        processors = sorted(os.sched_getaffinity(0))
+
+        def bind(rank):
+            return ("taskset", "-c", str(processors[rank % len(processors)]))
         text = "broadcast --verify none %s over %%s, 2 ranks" % size_text(os.path.getsize(source))
-        self.ratio_row(text % "ucx", by_ucx, "over MPI", by_mpi, "speed >= 0.90", lambda r: r <= 1 / 0.9)
-        self.ratio_row(text % "tcp", by_tcp, "over MPI", by_mpi)
+        for label, bound in ((text, True), ("  unbound, over %s", False)):
+            mpi = self.mpirun(2, lambda out: json.loads(out)["seconds"], "--bind-to", "core" if bound else "none", self.ckpt,
+                              "broadcast", "-q", "--json", "--target", "null", "--transport", "mpi", "--verify", "none", source)
+            runs = [self.by_hand(make_job, name, source, "--verify", "none", before=bind if bound else lambda rank: ())
+                    for name in ("tcp", "ucx")]
+            by_tcp, by_ucx, by_mpi = self.series(source, *map(self.settled, [*runs, mpi]), writes=False)
+            goal = ("speed >= 0.90", lambda r: r <= 1 / 0.9) if bound else ()
+            self.ratio_row(label % "ucx", by_ucx, "over MPI", by_mpi, *goal)
+            self.ratio_row(label % "tcp", by_tcp, "over MPI", by_mpi)
 
     def start_rows(self, work, make_job, before):
         """From the start of the first process to the end of all, of a source of one byte; on a host with three interfaces: UCX
@@ -987,7 +999,7 @@ class Bench:
             out.write(b"x")
         for ranks, most in ((2, 0.3), (8, 1.0)):
             for name in ("tcp", "ucx"):
-                run = self.by_hand(lambda: make_job(work, ranks), name, source, "--init-timeout", "60", before=before)
+                run = self.by_hand(lambda: make_job(work, ranks), name, source, "--init-timeout", "60", before=lambda rank: before)
                 took, = self.series(source, run, writes=False)
                 self.time_row("broadcast 1 byte over %s, %d ranks, all" % (name, ranks), took, most)
 
