@@ -301,6 +301,30 @@ def check_abort(work, _):
         expect_empty(label, out)
 
 
+def check_shared_memory(work, source):
+    """Where ranks of one host cannot share memory, UCX gives up; what it says names the cause and a way on."""
+    if TRANSPORT != "ucx" or os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("unshare"):
+        print("not looked at: memory that cannot be shared (over UCX, as root)")
+        return
+    os.chmod(work, 0o755)
+    user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    full = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh")
+    for label, before, status, more, words in (
+            ("two users", user, 6, {}, "which is on this host; the processes of two users do not share memory .--transport tcp"),
+            ("two users, told", user, 0, {"UCX_TLS": "tcp"}, ""),
+            ("a full /dev/shm", full, 6, {"UCX_TLS": "posix,tcp"}, "is /dev/shm full. .--transport tcp"),
+            ("a full /dev/shm, told", full, 0, {"UCX_TLS": "tcp"}, "")):
+        job = Job(work, 2)
+        for rank in range(2):
+            job.start(rank, "--target", "null", source, before=before if rank == 1 else (), **more)
+        ended = job.end()
+        if ended[1][0] in (1, 126, 127) and "Permission denied" in ended[1][1]:
+            print("not looked at: %s (%s)" % (label, ended[1][1].strip()))
+            continue
+        expect(label, ended, status, "")
+        note(any(re.search(words, err) for _, err in ended.values()), "%s: %r" % (label, ended))
+
+
 def main():
     base = os.environ.get("CKPT_TEST_DIR") or None
     if base:
@@ -309,7 +333,7 @@ def main():
         print("CKPT_FAULTS_LIB names no library: left out is what it makes go wrong")
     with tempfile.TemporaryDirectory(prefix="tcp-rows-", dir=base) as work:
         source = ranks.make_file(os.path.join(work, "source.pt"), (9 << 20) + 12345)
-        for check in (check_source, check_small_disk, check_full_disk, check_memory_limit, check_descriptors, check_names, check_ranks):
+        for check in (check_source, check_small_disk, check_full_disk, check_memory_limit, check_descriptors, check_names, check_ranks, check_shared_memory):
             check(work, source)
         for check in (check_last_step, check_damage, check_hanging_disk, check_slow_disk, check_abort) if FAULTS else ():
             check(work, source)

@@ -163,9 +163,12 @@ static int make_worker(struct ckpt_ucx *u, struct ckpt_error *err)
 
 	if (status == UCS_OK)
 		status = ucp_worker_get_address(u->worker, &u->address, &u->address_len);
+	if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_NO_RESOURCE)
+		return fail_ucx("no memory that processes of one host can share; is /dev/shm full? (--transport tcp or UCX_TLS=tcp carries "
+				"without)",
+				status, err);
 	if (status != UCS_OK)
-		return fail_ucx("no network that it can use (UCX_NET_DEVICES, UCX_TLS)", status,
-				err);
+		return fail_ucx("no network that it can use (UCX_NET_DEVICES, UCX_TLS)", status, err);
 	if (u->address_len <= CKPT_UCX_MOST_ADDRESS)
 		return 0;
 	return ckpt_plugin_fail(
@@ -242,9 +245,12 @@ static int run_connect(struct call *c)
 	u->is_forced = !c->shares_host;
 	status = ucp_ep_create(u->worker, &params, &u->next);
 	u->was_connected = status == UCS_OK;
-	return status == UCS_OK ? 0
-				: fail_ucx("cannot reach the next rank (UCX_NET_DEVICES, UCX_TLS)",
-					   status, c->err);
+	if (status == UCS_OK)
+		return 0;
+	return fail_ucx(c->shares_host ? "cannot reach the next rank, which is on this host; the processes of two users do not "
+					 "share memory (--transport tcp or UCX_TLS=tcp carries without)"
+				       : "cannot reach the next rank (UCX_NET_DEVICES, UCX_TLS)",
+			status, c->err);
 }
 
 static int connect_next(struct ckpt_ucx *u, const void *address, size_t len, bool shares_host,
