@@ -93,6 +93,22 @@ static int add_blocks(void *ctx, const struct ckpt_tree_entry *entry)
 	return 0;
 }
 
+static bool is_empty(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	bool empty = d != NULL;
+
+	if (!d && fd >= 0)
+		close(fd);
+	while (empty && (entry = readdir(d)))
+		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	if (d)
+		closedir(d);
+	return empty;
+}
+
 static void remove_if_left_over(int dir, const char *folder, const char *name, const struct left_over *l)
 {
 	char owner[NAME_MAX + sizeof(CKPT_TEMP_OWNER) + 2], path[PATH_MAX];
@@ -107,7 +123,8 @@ static void remove_if_left_over(int dir, const char *folder, const char *name, c
 	fd = lock_left_over(dir, owner);
 	if (fd < 0) {
 		/* its writer ended before there was a mark, or makes it now, and then makes another folder */
-		if (errno == ENOENT && S_ISDIR(st.st_mode) && !l->stays && unlinkat(dir, name, AT_REMOVEDIR) == 0 && l->found)
+		if (errno == ENOENT && S_ISDIR(st.st_mode) &&
+		    (l->stays ? is_empty(dir, name) : unlinkat(dir, name, AT_REMOVEDIR) == 0) && l->found)
 			l->found(l->ctx, name, nbytes);
 		return;
 	}

@@ -36,6 +36,18 @@ age() {
 	[ -z "$output" ]
 }
 
+@test "a dry run lists what would go, left-over folders without a mark, too" {
+	mkdir -p d/.bar.12345678.ckpt-tmp d/.full.12345678.ckpt-tmp; echo x >d/.full.12345678.ckpt-tmp/file
+	: >d/.foo.12345678.ckpt-tmp
+	ckpt broadcast --evict --dry-run d
+	[[ $status = 0 && $output = *".bar.12345678.ckpt-tmp"* && $output = *".foo."* && $output != *".full."* ]]
+	would=$(sed 's/would remove/removed/' <<<"$output")
+	ckpt broadcast --evict d
+	[ "$status" = 0 ]
+	diff <(sort <<<"$would") <(sort <<<"$output")
+	[ "$(ls -A d)" = .full.12345678.ckpt-tmp ]
+}
+
 @test "names with a line feed or a backslash are those of the note, too" {
 	mkdir -p d tree/$'s\nub'
 	for name in $'n\nl' 'back\\slash' 'back\nslash' $'end\\'; do
