@@ -312,7 +312,7 @@ static int parse_all(struct ckpt_broadcast_options *o)
 
 static void print_done(const struct ckpt_broadcast_report *r)
 {
-	char size[16], time[32], rate[16], files[32];
+	char size[16], time[32], rate[16], files[32], shown[sizeof(r->path) + 64];
 	double s = r->seconds > 0 ? r->seconds : 1e-9;
 
 	if (r->rank != 0 || quiet)
@@ -323,7 +323,7 @@ static void print_done(const struct ckpt_broadcast_report *r)
 	if (r->reused) {
 		fprintf(stderr, "%s, there already on %s%u rank%s: %s\n",
 			size_phrase(r->nbytes, size), r->world_size == 1 ? "" : "all ",
-			r->world_size, plural(r->world_size), r->path);
+			r->world_size, plural(r->world_size), ckpt_escape(shown, sizeof(shown), r->path, strlen(r->path)));
 		return;
 	}
 	fprintf(stderr, "%s %s to %u rank%s in %s, %s/s", size_phrase(r->nbytes, size),
@@ -335,14 +335,19 @@ static void print_done(const struct ckpt_broadcast_report *r)
 	fputc('\n', stderr);
 }
 
+/* Of --json PATH. */
+static bool is_output(const char *path)
+{
+	return !*path || !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/fd/1");
+}
+
 static int write_json(const struct ckpt_broadcast_report *r)
 {
-	bool is_output = !*json || !strcmp(json, "/dev/stdout") || !strcmp(json, "/dev/fd/1");
 	FILE *out;
 
 	if (r->rank != 0)
 		return EXIT_FINE;
-	out = is_output ? results : json_open(json);
+	out = is_output(json) ? results : json_open(json);
 	if (!out)
 		return EXIT_ERROR;
 	json_put(out,
@@ -352,7 +357,7 @@ static int write_json(const struct ckpt_broadcast_report *r)
 			   r->transport, "reused", (int)r->reused, "files", (json_int_t)r->files,
 			   "nbytes", json_u64(r->nbytes), "seconds", r->seconds));
 	fputc('\n', out);
-	return is_output ? finish_stream(results, EXIT_FINE) : json_close(out, true);
+	return is_output(json) ? finish_stream(results, EXIT_FINE) : json_close(out, true);
 }
 
 /*
@@ -512,6 +517,24 @@ static void allow_many_connections(void)
 	}
 }
 
+/* What a TaskProlog prints is read line by line, and each may be a command. */
+static int check_export(char *const *operands, int count)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+	if (!export_name)
+		return EXIT_FINE;
+	if (!*export_name || strchr("0123456789", *export_name) || export_name[strspn(export_name, letters)])
+		return wrong_usage(&cmd_broadcast, "%s: wanted the name of a variable",
+				   option_text(&cmd_broadcast, "export", export_name));
+	if (json && is_output(json))
+		return wrong_usage(&cmd_broadcast, "broadcast: --export and --json both print to standard output: give --json a FILE");
+	for (int i = 0; i < count; i++)
+		if (strpbrk(operands[i], "\n\r"))
+			return wrong_usage(&cmd_broadcast, "broadcast: --export prints one line, and one of the names has several");
+	return EXIT_FINE;
+}
+
 static int run_broadcast(int argc, char **argv)
 {
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
@@ -532,6 +555,8 @@ static int run_broadcast(int argc, char **argv)
 	if (argc == first)
 		return wrong_usage(&cmd_broadcast, "broadcast: too few operands, wanted %s", cmd_broadcast.operands);
 	code = parse_all(&options);
+	if (code == EXIT_FINE)
+		code = check_export(argv + first, argc - first);
 	if (code == EXIT_FINE && !(options.flags & (CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU)))
 		destination = argv[--argc];
 	if (code == EXIT_FINE && argc == first)

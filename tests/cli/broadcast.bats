@@ -278,6 +278,27 @@ assert d["ckpt_json"] == 1 and d["command"] == "broadcast" and d["code"] == 0 an
 assert d["nbytes"] == os.path.getsize("out.pt") and d["world_size"] == 1, d'
 }
 
+@test "what a TaskProlog prints is one variable" {
+	for name in 'A B' 1A 'A=B' '' $'A\nB' 'A;B'; do
+		ckpt broadcast -q --export "$name" ddp_model.pt out.pt
+		[[ $status = 64 && -z $output && $stderr = *"wanted the name of a variable"* ]]
+	done
+	cp ddp_model.pt $'m\nexport LD_PRELOAD=x'
+	ckpt broadcast -q --export MODEL $'m\nexport LD_PRELOAD=x' ./
+	[[ $status = 64 && -z $output && $stderr = *"--export prints one line"* ]]
+	ckpt broadcast -q --export MODEL ddp_model.pt $'o\nut.pt'
+	[[ $status = 64 && -z $output ]]
+	ckpt broadcast -q --export MODEL --json ddp_model.pt out.pt
+	[[ $status = 64 && -z $output && $stderr = *"both print to standard output"* ]]
+	[ ! -e out.pt ]
+	ckpt broadcast -q --export MODEL --json=r.json ddp_model.pt out.pt
+	[[ $status = 0 && $output = "export MODEL=out.pt" && -s r.json ]]
+	mkdir d
+	ckpt broadcast -q ddp_model.pt $'d/a\nb.pt'
+	ckpt broadcast ddp_model.pt $'d/a\nb.pt'
+	[[ $status = 0 && $stderr = *'d/a\nb.pt' && $stderr != *$'\n'* ]]
+}
+
 @test "one process in a job of Slurm with several nodes is told of srun" {
 	slurm=(SLURM_JOB_ID=7 SLURM_NNODES=4 SLURM_NTASKS=4 SLURM_PROCID=0)
 	run --separate-stderr env "${slurm[@]}" "$CKPT" broadcast ddp_model.pt a.pt
