@@ -79,10 +79,14 @@ fi
 list=$conf/stage/${SLURM_JOB_PARTITION-}
 [ -f "$list" ] && [ -r "$list" ] || exit 0
 umask 022
-mkdir -p "$state" && : >"$exports" || exit 1
+if ! mkdir -p "$state" || ! true >"$exports"; then # not ":", whose failure would end the shell
+	logger -t ckpt-stage "job $SLURM_JOB_ID: cannot write to $state, so nothing is staged"
+	[ "$on_failure" != drain ]
+	exit
+fi
 evict
 failed=
-while read -r name source; do
+while read -r name source || [ -n "$name" ]; do # the last line may have no end
 	case $name in '' | '#'*) continue ;; esac
 	# --best-effort lets --export name the shared file where this fails
 	message=$(timeout -k 30 "$limit" ckpt broadcast -q --best-effort --export "$name" --mkdir --rdzv env \

@@ -100,9 +100,20 @@ def the_slurm_script(top):
     assert os.listdir(top + "/state") == []
     write(text.replace("on_failure=start", "on_failure=drain"), script)
     as_slurmd("prolog_slurmd", code=1)
-    write("MODEL %s/m.pt\n" % top, top, "conf", "stage", "gpu")
+    write("MODEL %s/m.pt" % top, top, "conf", "stage", "gpu")  # without an end of its line
     as_slurmd("prolog_slurmd")
+    assert as_slurmd("prolog_task") == "export MODEL=%s/staged/m.pt\n" % top
     as_slurmd("epilog_slurmd")
+    os.rmdir(top + "/state")
+    write("", top, "state")  # which is no folder then
+    as_slurmd("prolog_slurmd", code=1)
+    write(text, script)
+    as_slurmd("prolog_slurmd")
+    os.unlink(top + "/state")
+    os.makedirs(top + "/state/job.7")
+    as_slurmd("prolog_slurmd")
+    assert read(top, "log").count("so nothing is staged") == 3, read(top, "log")
+    os.removedirs(top + "/state/job.7")
 
 
 def the_ssh_loop(top):
