@@ -22,6 +22,7 @@
 #include <libdeflate.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -551,16 +552,21 @@ static int check_own_disk(struct ckpt_ring *r, struct ckpt_error *err)
 			 reads ? "source" : "destination");
 }
 
+/* A chunk may take longer than that on its way: as long as something of it moves, anywhere, it comes. */
 static int check_stall(const struct ckpt_ring *r, struct ckpt_error *err)
 {
-	if (ckpt_now_nsec() - r->last_nsec < r->o.stall_nsec)
+	const struct ckpt_transport *t = r->o.transport;
+	uint64_t moved = t->ops->moved_at ? t->ops->moved_at(t) : 0;
+	char reader[60] = "";
+
+	if (ckpt_now_nsec() - (moved > r->last_nsec ? moved : r->last_nsec) < r->o.stall_nsec)
 		return 0;
+	if (!is_mine(r, r->landed))
+		snprintf(reader, sizeof(reader), "rank %" PRIu32 ", which reads the next, or ", reader_of(r, r->landed));
 	return ckpt_fail(err, CKPT_E_PEER,
 			 "no bytes came for %" PRIu64 " s, after chunk %" PRIu64 " of %" PRIu64
-			 ": rank %" PRIu32
-			 ", which reads the next, or another one has died or hangs",
-			 r->o.stall_nsec / 1000000000u, r->landed, r->chunks,
-			 reader_of(r, r->landed));
+			 ": %sanother %s has died or hangs",
+			 r->o.stall_nsec / 1000000000u, r->landed, r->chunks, reader, *reader ? "one" : "rank");
 }
 
 /* Other transports wait for the next vote: the others could not be told. */

@@ -376,7 +376,7 @@ static bool take_numbers(struct ballot *b, const uint8_t *bytes, size_t len)
 	return true;
 }
 
-/* To rank 0, or from it to those that have voted, and wait. */
+/* To rank 0, or from it to all, which wait for a vote, or for bytes that have to come through others first. */
 static void say_moving(struct ckpt_tcp_star *s)
 {
 	s->moved_at = ckpt_now_nsec();
@@ -386,7 +386,7 @@ static void say_moving(struct ckpt_tcp_star *s)
 	for (uint32_t i = 0; i < link_count(s); i++) {
 		struct ckpt_tcp_link *l = link_of(s, i);
 
-		if (!l || l->has_ended || l->stage != CKPT_TCP_FRAMES || ckpt_tcp_link_has_more(l) || (is_rank0(s) && !s->ballots[i].has_voted))
+		if (!l || l->has_ended || l->stage != CKPT_TCP_FRAMES || ckpt_tcp_link_has_more(l))
 			continue;
 		ckpt_tcp_link_put_frame(l, CKPT_WIRE_MOVING, NULL, 0);
 		ckpt_tcp_link_flush(l);
@@ -397,6 +397,11 @@ void ckpt_tcp_star_say_moving(struct ckpt_tcp_star *s)
 {
 	if (!s->is_over)
 		say_moving(s);
+}
+
+uint64_t ckpt_tcp_star_moved_at(const struct ckpt_tcp_star *s)
+{
+	return s->moved_at;
 }
 
 static bool use_frame(struct ckpt_tcp_star *s, uint32_t rank, enum ckpt_wire_kind kind,

@@ -55,10 +55,13 @@ int ckpt_tcp_star_open(struct ckpt_tcp_star *star, ckpt_tcp_listen *listen, void
 		       struct ckpt_tcp_neighbors *out, struct ckpt_error *err);
 
 /*
- * This rank has moved some of what all carry: those that wait for its vote wait on. Said a few times a second at most, and not
- * where something else is still to be sent.
+ * This rank has moved some of what all carry: those that wait for its vote, or for bytes, wait on. Said a few times a second at
+ * most, and not where something else is still to be sent.
  */
 void ckpt_tcp_star_say_moving(struct ckpt_tcp_star *star);
+
+/* When this rank has last said so, or heard it of another one, by ckpt_now_nsec(); 0: never. */
+uint64_t ckpt_tcp_star_moved_at(const struct ckpt_tcp_star *star);
 
 /*
  * WORK is done again and again while a vote is waited for, since other ranks may wait for it. It returns

@@ -68,6 +68,10 @@ struct ckpt_transport_ops {
 	/* This rank has moved something, or its disk has: whoever waits for its vote is to wait on. NULL: they do not. */
 	void (*say_moving)(struct ckpt_transport *t);
 
+	/* When this rank or another one has last moved something, as far as it is known here, by ckpt_now_nsec(). NULL: of whole
+	 * chunks only, by test(). */
+	uint64_t (*moved_at)(const struct ckpt_transport *t);
+
 	/* Until test() may have something to do, for NSEC at most. NULL: it cannot be waited for. */
 	void (*wait)(struct ckpt_transport *t, uint64_t nsec);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/transport_star.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 
 #include <stdio.h>
@@ -81,6 +82,11 @@ void ckpt_star_say_moving(struct ckpt_transport *transport)
 	ckpt_tcp_star_say_moving(((struct ckpt_star_transport *)transport)->star);
 }
 
+uint64_t ckpt_star_moved_at(const struct ckpt_transport *transport)
+{
+	return ckpt_tcp_star_moved_at(((const struct ckpt_star_transport *)transport)->star);
+}
+
 void ckpt_star_stop(struct ckpt_transport *transport, const char *why, int signal)
 {
 	struct ckpt_failure_notice notice = { .status = signal ? CKPT_E_CANCELLED : CKPT_E_PEER,
@@ -114,7 +120,7 @@ static int start(struct ckpt_star_transport *t, const struct ckpt_star_opening *
 		snprintf(text, sizeof(text), "rank %u (%s): %.300s", t->base.rank,
 			 ckpt_tcp_star_me(t->star)->host,
 			 ckpt_error_text(&why, said, sizeof(said)));
-		ckpt_star_stop(&t->base, text, 0);
+		ckpt_star_stop(&t->base, text, rc == CKPT_E_CANCELLED ? ckpt_cancelled(o->cancel) : 0);
 	}
 	if (err)
 		*err = why;

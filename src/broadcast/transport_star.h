@@ -35,6 +35,7 @@ int ckpt_star_vote(struct ckpt_transport *transport, uint64_t *numbers, size_t c
 void ckpt_star_find_silent(struct ckpt_transport *transport, uint64_t nsec, char *text,
 			   size_t size);
 void ckpt_star_say_moving(struct ckpt_transport *transport);
+uint64_t ckpt_star_moved_at(const struct ckpt_transport *transport);
 void ckpt_star_stop(struct ckpt_transport *transport, const char *why, int signal);
 
 /* How the ring is opened: as of ckpt_transport_open_tcp(), and what comes behind it. */

@@ -307,6 +307,7 @@ int ckpt_transport_open_tcp(struct ckpt_tcp_star *star, const char *interface,
 		.look = ckpt_star_look,
 		.stop = ckpt_star_stop,
 		.say_moving = ckpt_star_say_moving,
+		.moved_at = ckpt_star_moved_at,
 		.look_back = look_back,
 	};
 	const struct ckpt_star_opening opening = { star, interface, cancel, deadline, NULL };

@@ -37,6 +37,8 @@ enum {
 	STEP_MSEC = 20,
 	PAUSE_MSEC = 1,
 	LENGTH = 4, /* bytes, before an address */
+	/* Of UCX, in a second, that are bytes: it counts what it does, and asks each rank beside it now and then whether it lives. */
+	MOVING_EVENTS = 8,
 };
 
 static const uint64_t QUIET_NSEC = 500000000; /* how long UCX may take to let go of memory */
@@ -56,6 +58,8 @@ struct ucx {
 	struct ckpt_ucx *link;			 /* owned */
 	struct flight flights[CKPT_MOST_FLYING]; /* by ticket */
 	uint64_t begun, tags;
+	uint64_t second;      /* when it began */
+	unsigned events;      /* in it */
 	bool is_wired; /* all ranks are connected by UCX */
 	bool is_quiet;
 };
@@ -138,10 +142,23 @@ static int begin(struct ckpt_transport *transport, const struct ckpt_transport_c
 	return rc;
 }
 
+/* UCX tells of whole messages only, and whether it has done something. */
+static void note_event(struct ucx *t)
+{
+	uint64_t now = ckpt_now_nsec();
+
+	if (now - t->second >= 1000000000) {
+		t->second = now;
+		t->events = 0;
+	}
+	if (++t->events >= MOVING_EVENTS)
+		ckpt_tcp_star_say_moving(t->star.star);
+}
+
 static int move_chunks(struct ucx *t, struct ckpt_error *err)
 {
 	for (int i = 0; i < MOVES && progress(t); i++)
-		;
+		note_event(t);
 	for (unsigned i = 0; i < CKPT_MOST_FLYING; i++) {
 		int rc = t->flights[i].state == DONE ? 0 : t->ops->test(t->link, i, err);
 
@@ -435,6 +452,7 @@ int ckpt_transport_open_ucx(struct ckpt_tcp_star *star, const char *interface,
 		.look = ckpt_star_look,
 		.stop = ckpt_star_stop,
 		.say_moving = ckpt_star_say_moving,
+		.moved_at = ckpt_star_moved_at,
 		.describe = describe,
 	};
 	const struct ckpt_star_opening opening = { star, interface, cancel, deadline, start };

@@ -62,10 +62,10 @@ class Hosts:
             sh("ip", "netns", "del", name)
         sh("ip", "link", "del", self.bridge)
 
-    def limit(self, rate, *numbers):
-        """Each, or those of these numbers, sends so much at most, "800mbit"."""
+    def limit(self, rate, *numbers, burst="512kb"):
+        """Each, or those of these numbers, sends so much at most, "800mbit"; BURST waits in front of that at most."""
         return all(sh("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate,
-                      "burst", "512kb", "latency", "50ms") for name in ([self.names[i] for i in numbers] or self.names))
+                      "burst", burst, "latency", "50ms") for name in ([self.names[i] for i in numbers] or self.names))
 
     def cut(self, number):
         return sh("ip", "link", "set", self.links[number], "down")

@@ -79,7 +79,11 @@ def check_slow_end(some, work, source):
     small = os.path.join(work, "small.pt")
     with open(small, "wb") as out:
         out.write(random.Random(2).randbytes(3 << 20))
-    broadcast(some, work, small, "6 Mbit/s before the last host", 30, "--timeout", "3" if TRANSPORT == "ucx" else "1")   # UCX tells of whole chunks
+    broadcast(some, work, small, "6 Mbit/s before the last host", 30, "--timeout", "1")
+    hosts.sh("ip", "netns", "exec", some.names[-2], "tc", "qdisc", "del", "dev", "eth0", "root")
+    some.limit("2mbit", 0, burst="32kb")
+    os.truncate(small, 1 << 20)
+    broadcast(some, work, small, "2 Mbit/s, and a chunk takes twice the time-out", 30, "--timeout", "2", "--chunk", "1M")
 
 
 class Relay(threading.Thread):
