@@ -581,6 +581,27 @@ def check_signal(work, _):
     expect("interrupted", job.end(), 128 + signal.SIGINT, "interrupted while the ranks met")
 
 
+def check_early_signal(work, _):
+    """One rank gets it while they connect, or a moment before or after."""
+    source = long_source(work)
+    for step in range(1, 13 if LONG else 7):
+        delay, victim = (0.02 if LONG else 0.04) * step * SLOWER, step % 3
+        out = empty_folder(work, "early-%d" % step)
+        job = Job(work, 3).start_all(*SLOW, source, out + "/%r.pt")
+        try:
+            job.processes[victim].wait(delay)
+        except subprocess.TimeoutExpired:
+            pass
+        job.processes[victim].send_signal(signal.SIGTERM)
+        ended, took = timed(job)
+        label = "SIGTERM for rank %d after %.2f s" % (victim, delay)
+        if ended[victim][0] == -signal.SIGTERM:         # it had not begun, and nobody knows of it
+            continue
+        note(took < 4 * SLOWER, "%s: took %.1f s" % (label, took))
+        expect(label, ended, 128 + signal.SIGTERM)
+        expect_empty(label, out)
+
+
 def check_rows(work, source):
     """Of the table of failures: what is no matter of the transport ends as it does over MPI."""
     out = empty_folder(work, "rows")
@@ -622,7 +643,7 @@ def main():
         with open(source, "wb") as out:
             out.write(random.Random(1).randbytes((9 << 20) + 12345))
         for check in (check_files, check_depth, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_left_over, check_lost, check_removed, check_woken,
-                      check_signal, check_rows):
+                      check_signal, check_early_signal, check_rows):
             check(work, source)
     print("%d failures" % len(FAILURES))
     return 1 if FAILURES else 0

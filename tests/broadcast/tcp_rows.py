@@ -282,6 +282,12 @@ def check_descriptors(work, source):
         expect("open files", ended, status)
         note(re.search(words, ended[0][1]) is not None, "open files: %r" % ended[0][1])
         shutil.rmtree(out)
+    if TRANSPORT == "ucx":                              # which ends the process where it cannot make a pipe
+        for limit in (10, 20):
+            job = Job(work, 2)
+            for rank in range(2):
+                job.start(rank, "--target", "null", source, before=("prlimit", "--nofile=%d:%d" % (limit, limit)) if rank == 1 else ())
+            expect("open files of UCX", job.end(), 6, r"this process may open %d files: raise that to \d+ .ulimit -n." % limit)
 
 
 # ---- UCX
@@ -310,7 +316,7 @@ def check_shared_memory(work, source):
     user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     full = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh")
     for label, before, status, more, words in (
-            ("two users", user, 6, {}, "which is on this host; the processes of two users do not share memory .--transport tcp"),
+            ("two users", user, 6, {}, "but shares no memory: another user's, or in another container. .--transport tcp"),
             ("two users, told", user, 0, {"UCX_TLS": "tcp"}, ""),
             ("a full /dev/shm", full, 6, {"UCX_TLS": "posix,tcp"}, "is /dev/shm full. .--transport tcp"),
             ("a full /dev/shm, told", full, 0, {"UCX_TLS": "tcp"}, "")):

@@ -16,9 +16,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <ucp/api/ucp.h>
 #include <ucs/config/global_opts.h>
 #include <unistd.h>
+
+enum { ENOUGH_FILES = 64 };
 
 static const uint64_t ALL_BITS = UINT64_MAX;
 
@@ -50,6 +53,17 @@ static int fail_ucx(const char *what, ucs_status_t status, struct ckpt_error *er
 				"UCX: %s: %.200s", what, ucs_status_string(status));
 }
 
+/* UCX does not say when it is files that it lacks: it opens some for each network and process beside it. */
+static int fail_files(struct ckpt_error *err, int rc)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= ENOUGH_FILES)
+		return rc;
+	return ckpt_plugin_fail(err, CKPT_E_PEER, "UCX cannot begin: this process may open %llu files: raise that to %d (ulimit -n)",
+				(unsigned long long)files.rlim_cur, ENOUGH_FILES);
+}
+
 /* ---- calls that may come to abort() ---- */
 
 struct call {
@@ -61,6 +75,8 @@ struct call {
 	struct ckpt_error *err;
 	uint64_t deadline; /* of quiesce() */
 	bool shares_host;  /* of connect() */
+	const char *interfaces; /* of open(), as the next */
+	bool any_rdma;
 	int (*run)(struct call *);
 	int rc;
 };
@@ -196,6 +212,16 @@ static void close_ucx(struct ckpt_ucx *u)
 	free(u);
 }
 
+static int run_open(struct call *c)
+{
+	int rc;
+
+	if (!getenv("UCX_HANDLE_ERRORS"))
+		ucs_global_opts_set_value("HANDLE_ERRORS", "none"); /* no list of calls where a rank has died */
+	rc = make_context(c->u, c->interfaces, c->any_rdma, c->err);
+	return rc < 0 ? rc : make_worker(c->u, c->err);
+}
+
 static int open_ucx(const char *interfaces, bool any_rdma, struct ckpt_ucx **out, struct ckpt_error *err)
 {
 	struct ckpt_ucx *u = calloc(1, sizeof(*u));
@@ -205,11 +231,9 @@ static int open_ucx(const char *interfaces, bool any_rdma, struct ckpt_ucx **out
 	if (!u)
 		return ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
 	ckpt_ucx_guard_take();
-	if (!getenv("UCX_HANDLE_ERRORS"))
-		ucs_global_opts_set_value("HANDLE_ERRORS", "none"); /* no list of calls where a rank has died */
-	rc = make_context(u, interfaces, any_rdma, err);
-	if (rc == 0)
-		rc = make_worker(u, err);
+	rc = guarded((struct call){ u, .interfaces = interfaces, .any_rdma = any_rdma, .err = err, .run = run_open });
+	if (rc < 0)
+		rc = fail_files(err, rc);
 	if (rc < 0)
 		close_ucx(u);
 	else
@@ -247,8 +271,8 @@ static int run_connect(struct call *c)
 	u->was_connected = status == UCS_OK;
 	if (status == UCS_OK)
 		return 0;
-	return fail_ucx(c->shares_host ? "cannot reach the next rank, which is on this host; the processes of two users do not "
-					 "share memory (--transport tcp or UCX_TLS=tcp carries without)"
+	return fail_ucx(c->shares_host ? "cannot reach the next rank, which is on this host, but shares no memory: another user's, or in another "
+					 "container? (--transport tcp or UCX_TLS=tcp carries without)"
 				       : "cannot reach the next rank (UCX_NET_DEVICES, UCX_TLS)",
 			status, c->err);
 }
