@@ -107,7 +107,9 @@ static bool is_importable(const char *name)
  */
 static bool is_program(struct viewed_file *l, const uint8_t *bytes, size_t len, bool looks)
 {
-	struct ckpt_scan_pickle p = { .bytes = bytes, .len = len, .flags = CKPT_SCAN_PROBED };
+	bool text = ckpt_scan_is_text(l->head, l->len) && !ckpt_scan_is_named_as_checkpoint(l->s->file.path),
+	     prose = text || (bytes == l->head && !(l->flags & CKPT_SCAN_TOP)); /* numbers in a part of an archive have such letters, too */
+	struct ckpt_scan_pickle p = { .bytes = bytes, .len = len, .flags = CKPT_SCAN_PROBED | (prose ? CKPT_SCAN_PROSE : 0u) };
 	struct ckpt_scanner quiet;
 	bool is;
 
@@ -144,8 +146,8 @@ static bool is_pickle(struct viewed_file *l)
 
 	if (looks && has_signature(l) && !l->s->in_fragment)
 		return true;
-	if (!looks && !ckpt_scan_may_go_on(l->head, l->len))
-		return false;
+	if (!looks && !ckpt_scan_may_go_on(l->head, l->len)) /* it breaks off here, which may take its time */
+		return is_program(l, l->head, l->len, false);
 	if (size > MOST_PICKLE) /* a text may be that long: that it is not looked into is said */
 		return true;
 	bytes = malloc((size_t)size + 1);

@@ -230,7 +230,7 @@ bool ckpt_scan_is_name(const char *module, const char *name, const char **why)
 {
 	*why = NULL;
 	if (!is_dotted(module))
-		*why = "the name of the module is none that Python can import";
+		*why = "the name of the module is none that a program has";
 	else if (!is_dotted(name))
 		*why = "it is no name that anything in a module can have";
 	return !*why;

@@ -120,6 +120,7 @@ enum ckpt_scan_pickle_flags {
 	 * them, while the pickle runs takes what was in memory.
 	 */
 	CKPT_SCAN_NUMBERS_LATER = 1 << 3,
+	CKPT_SCAN_PROSE = 1 << 4, /* text, by its name, too: four letters behind an "r" are no number that anybody wrote */
 };
 
 struct ckpt_scan_pickle {

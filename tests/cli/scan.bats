@@ -13,6 +13,17 @@ not_safe='ckpt: note: needs-objects: exit code 0 does not mean safe, as a load r
 meaning='a load imports what is listed here and runs its code with data of the file: as safe as that code is with hostile data'
 own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 
+@test "a text with an r in the wrong place is one" {
+	printf 'Nr,Name\n1,x\n' >t.csv
+	printf 'Copyright (c) %099dright to use, copy, modify\n' 0 >LICENSE
+	printf 'Karl went home\n' >name.md
+	ckpt scan --strict t.csv LICENSE name.md
+	[[ $status = 0 && $output != *unreadable* ]]
+	cp t.csv t.pt
+	ckpt scan t.pt
+	[ "$status" = 2 ]
+}
+
 @test "what torch saved is plain" {
 	ckpt scan ddp_model.pt ddp_trainer.pt; want 0
 	[ "${lines[0]}" = "ddp_model.pt: plain: torch zip; weights_only of torch 1.13, 2.6, 2.14 takes it" ]
@@ -342,7 +353,7 @@ calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyy
 	for wrong in '' . .a a. a..b 1a a.1b 'a b' a-b; do
 		pickle bad.pkl "\\x80\\x02c$wrong\\nThing\\n)\\x81."
 		ckpt scan bad.pkl; want 1
-		[[ $output = *"inconsistent: +0x2: imports '"*"': the name of the module is none that Python can import"* ]]
+		[[ $output = *"inconsistent: +0x2: imports '"*"': the name of the module is none that a program has"* ]]
 		pickle bad.pkl "\\x80\\x02cmine\\n$wrong\\n)\\x81."
 		ckpt scan bad.pkl; want 1
 		[[ $output = *"inconsistent: +0x2: imports '"*"': it is no name that anything in a module can have"* ]]

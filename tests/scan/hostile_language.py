@@ -606,7 +606,9 @@ def safetensors_before(program):
     length, front = 0x1c55, b'{"__metadata__":{"x":"'
     tail = b'"},"t":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}' % (len(program), len(program))
     texts, left = divmod(length - len(front), 128)
-    assert len(front) == 0x1c + 2 - 8 and left - 2 >= len(tail), (len(front), left)
+    if left - 2 < len(tail):
+        texts, left = texts - 1, left + 128
+    assert len(front) == 0x1c + 2 - 8 and left < 256 and left - 2 >= len(tail), (len(front), left)
     return struct.pack("<Q", length) + front + (b"U~" + b"A" * 126) * texts + b"U" + bytes([left - 2]) + tail.rjust(left - 2, b"A") + program
 
 
@@ -626,6 +628,15 @@ def broken_off():
     for name, many in (("lists", b"]" * (1 << 21)), ("more_lists", b"]" * (1 << 22))):
         sample("broken_%s.txt" % name, many + b"cthis\nx\n", "imports, behind more than is looked into", NOT_PLAIN)
         sample("broken_%s_whole" % name, many + SYSTEM_CALL + b".", "calls, behind more than is looked into", NOT_PLAIN)
+    chain = lambda start: b"(tp%d\n0" % start + b"".join(b"(g%d\ng%d\ntp%d\n0" % (start + i, start + i, start + i + 1) for i in range(40))  # noqa: E731
+    costs = {"hash": chain(0) + b"(g40\nNd", "equal": chain(0) + chain(50) + b"(g40\nNg90\nNd", "memo": b"]p268435456\n", "int": b"I" + b"9" * 5000 + b"\n", "long": b"L -1_" + b"9" * 50000 + b"L\n"}
+    for name, front in costs.items():
+        for ending in ("txt", "json", "md", "csv", "rst", "bin", "pt"):
+            sample("cost_%s.%s" % (name, ending), front + b" hello\n", "takes memory or time, and breaks off", NOT_PLAIN)
+        sample("cost_%s.safetensors" % name, safetensors_before(front + b" hello\n"), "the same behind a header", NOT_PLAIN)
+    for name, front in (("room", b"\x96" + struct.pack("<Q", 1 << 32)), ("slot", b"Nr    ")):
+        for ending in ("safetensors", "pt", "bin"):
+            sample("cost_%s.%s" % (name, ending), safetensors_before(front + b"hello"), "takes memory, and breaks off", NOT_PLAIN)
     for name, text in (("prose", b"cats are nice\nand dogs, too\n"), ("title", b"c++ is\na language\n"), ("key", b"content: a\nb: c\n"), ("json", b'{"c": "this"}\n'), ("table", b"c,this\nx,y\n"), ("word", b"Vis\nthis\n")):
         sample("fine_text_%s.zip" % name, zip_of([Member("a/readme.txt", text)]), "a text", {"plain"})
 
