@@ -58,7 +58,7 @@ MUTANTS = [
     (RING, "		record_failure(r, &r->reading, rc, &err);", "", FILES),
     (RING, "		pos += p.len;\n	}\n	if (rc < 0)\n		record_failure(r, &r->writing, rc, &err);", "		pos += p.len;\n	}", FILES),
     (RING, "stop = rc == 0 && r->o.vote(r->o.ctx) != 0;", "stop = rc == 0 && r->o.vote(r->o.ctx) != 0 && false;", FILES),
-    (RING, "	if (ckpt_now_nsec() - r->last_nsec < r->o.stall_nsec)", "	if (true)", FILES),
+    (RING, "	if (ckpt_now_nsec() - (moved > r->last_nsec ? moved : r->last_nsec) < r->o.stall_nsec)", "	if (true)", FILES),
     (RING, "(struct ckpt_transport_copy){ (size_t)(pos - start),", "(struct ckpt_transport_copy){ 0,", COPY),
     (RING, "ckpt_slab_address(r->o.slab, p.file, p.off)", "ckpt_slab_address(r->o.slab, p.file, 0)", COPY),
     (RING, ".nbytes = (size_t)(chunk_end(r, chunk) - chunk * r->o.chunk),", ".nbytes = r->o.chunk,", COPY),
