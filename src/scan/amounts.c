@@ -4,11 +4,13 @@
  * which copies it; a tensor of one number may be said to have 2**40 of them, which is nothing until
  * somebody makes another of it. What was written by anybody is given to one call, or a few.
  */
+#include "base/ascii.h"
 #include "scan/walk.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-enum { HEAVY_BASE = 32 << 20, HEAVY_TIMES = 8, COPIES_BASE = 1 << 20, MADE_BASE = 1 << 24, TIMES = 2, MOST_DEPTH = 4 };
+enum { HEAVY_BASE = 32 << 20, HEAVY_TIMES = 8, COPIES_BASE = 1 << 20, MADE_BASE = 1 << 24, TIMES = 2, MOST_DEPTH = 4, MOST_DIGITS = 4300 /* sys.int_info.default_max_str_digits */ };
 
 static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)
 {
@@ -122,4 +124,37 @@ void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_va
 	if (w->s->made > most)
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
 			       "makes tensors of others again: they would have more than twice the numbers that the file has bytes");
+}
+
+/* ---- what an opcode takes ---- */
+
+static size_t count_digits(const uint8_t *at, const uint8_t *end)
+{
+	size_t digits = 0;
+
+	while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r')))
+		at++;
+	at += at < end && (*at == '-' || *at == '+');
+	for (; at < end && (*at == '_' || ckpt_is_digit(*at)); at++)
+		digits += *at != '_';
+	return digits;
+}
+
+void ckpt_scan_check_cost(struct ckpt_scan_walk *w)
+{
+	const uint8_t *at = w->in->bytes + w->m.op.pos, *end = w->in->bytes + w->in->len;
+	uint64_t size = 0;
+
+	if (at >= end)
+		return;
+	if ((*at == CKPT_OP_INT || *at == CKPT_OP_LONG) && count_digits(at + 1, end) > MOST_DIGITS)
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
+			       "a number in text of more than %d digits, which Python refuses, or takes long for", MOST_DIGITS);
+	if (*at != CKPT_OP_BYTEARRAY8 || end - at < 9)
+		return;
+	for (int i = 8; i > 0; i--)
+		size = size << 8 | at[i];
+	if (size > w->in->len)
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
+			       "a bytearray of %" PRIu64 " bytes, for which Python makes room before it reads it", size);
 }

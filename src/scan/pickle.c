@@ -20,7 +20,7 @@
  * takes.
  */
 static const uint64_t BUDGET_BASE = 32 << 20, BUDGET_NESTED = 2 << 20;
-enum { BUDGET_OF_BYTE = 30, MOST_SPARSE_MEMO = 1 << 16, MOST_DIGITS = 4300 /* sys.int_info.default_max_str_digits */ };
+enum { BUDGET_OF_BYTE = 30, MOST_SPARSE_MEMO = 1 << 16 };
 static const struct ckpt_value unknown_id = { .kind = CKPT_STR, .u.bytes = { "?", 1 } };
 
 const struct ckpt_value *ckpt_scan_unknown(struct ckpt_scan_walk *w)
@@ -441,41 +441,6 @@ static void check_line(struct ckpt_scan_walk *w)
 	w->imports |= ckpt_utf8_ok(at, name_len) && may_be_module(module, module_len);
 }
 
-static size_t count_digits(const uint8_t *at, const uint8_t *end)
-{
-	size_t digits = 0;
-
-	while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r')))
-		at++;
-	at += at < end && (*at == '-' || *at == '+');
-	for (; at < end && (*at == '_' || ckpt_is_digit(*at)); at++)
-		digits += *at != '_';
-	return digits;
-}
-
-/*
- * What takes time or memory before the unpickler looks whether it is any good: Python before 3.11 needs time with the square of
- * the digits of a number in text, and the unpickler in Python makes room for a BYTEARRAY8 before it reads it.
- */
-static void check_cost(struct ckpt_scan_walk *w)
-{
-	const uint8_t *at = w->in->bytes + w->m.op.pos, *end = w->in->bytes + w->in->len;
-	uint64_t size = 0;
-
-	if (at >= end)
-		return;
-	if ((*at == CKPT_OP_INT || *at == CKPT_OP_LONG) && count_digits(at + 1, end) > MOST_DIGITS)
-		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
-			       "a number in text of more than %d digits, which Python refuses, or takes long for", MOST_DIGITS);
-	if (*at != CKPT_OP_BYTEARRAY8 || end - at < 9)
-		return;
-	for (int i = 8; i > 0; i--)
-		size = size << 8 | at[i];
-	if (size > w->in->len)
-		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
-			       "a bytearray of %" PRIu64 " bytes, for which Python makes room before it reads it", size);
-}
-
 static int step_opcode(struct ckpt_scan_walk *w, struct ckpt_error *err)
 {
 	uint32_t before = w->s->finding_count;
@@ -630,7 +595,7 @@ static int run_opcodes(struct ckpt_scan_walk *w, struct ckpt_error *err)
 		w->m.op.pos = w->m.r.pos;
 		rc = ckpt_op_read(&w->m.r, &w->m.op, err);
 		check_line(w);
-		check_cost(w);
+		ckpt_scan_check_cost(w);
 		if (rc < 0 && skip_frame(w))
 			continue;
 		if (rc < 0) {

@@ -168,6 +168,13 @@ void ckpt_scan_check_depth(struct ckpt_scan_walk *w);
 /* ---- how much is made (amounts.c) ---- */
 
 /*
+ * Behind the read of an opcode, whatever came of that. What takes time or memory before the unpickler looks whether it is any
+ * good: Python before 3.11 needs time with the square of the digits of a number in text, and the unpickler in Python makes
+ * room for a BYTEARRAY8 before it reads it.
+ */
+void ckpt_scan_check_cost(struct ckpt_scan_walk *w);
+
+/*
  * VALUES, a tuple of them or one, are given to a call, or set as a state: is it too much by now?
  * Says so.
  */
