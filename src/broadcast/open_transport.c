@@ -101,6 +101,17 @@ static uint64_t limit_by_timeout(const struct ckpt_session *s, uint64_t deadline
 	return end < deadline ? end : deadline;
 }
 
+/*
+ * All ranks are there, and those that have the plan wait for rank 0 at its port: they hear from it who has not taken the plan before
+ * they give it up (open_tcp()).
+ */
+static uint64_t limit_share(const struct ckpt_session *s, uint64_t deadline)
+{
+	uint64_t end = ckpt_now_nsec() + (uint64_t)(s->o.timeout_s * 1e9) / 2;
+
+	return s->star && end < deadline ? end : deadline;
+}
+
 /* MPI numbers its ranks itself: it must have been started as the launcher's variables say. */
 static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
 {
@@ -284,7 +295,7 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 	if (all != mine)
 		free(all);
 	if (rc == 0 && r)
-		rc = r->ops->share(r, bytes, sizeof(bytes), s->star ? limit_by_timeout(s, deadline) : deadline, &s->err);
+		rc = r->ops->share(r, bytes, sizeof(bytes), limit_share(s, deadline), &s->err);
 	if (rc < 0 && s->star)
 		ckpt_tcp_star_refuse(s->star, &s->err); /* those that have the plan come there */
 	if (rc < 0)

@@ -270,11 +270,14 @@ static int open_as_rank0(struct ckpt_tcp_star *s, ckpt_tcp_listen *listen, void 
 	if (rc == 0)
 		rc = listen(ctx, &own, err);
 	if (rc == 0) {
+		uint64_t now = ckpt_now_nsec();
+
 		ckpt_tcp_spot_write(&own, all);
 		for (uint32_t i = 0; i < m->me.size; i++)
 			write_answer(s, all, i, answers + (size_t)i * ANSWER);
 		m->answer_step = ANSWER;
-		rc = ckpt_tcp_host_share(m, answers, ANSWER, deadline, err);
+		/* sooner than those that have taken theirs give up connecting to each other: they hear who has not */
+		rc = ckpt_tcp_host_share(m, answers, ANSWER, deadline > now ? now + (deadline - now) / 4 * 3 : deadline, err);
 		read_answer(answers, out);
 	}
 	free(all);
@@ -685,7 +688,7 @@ static void ask_missing(struct ckpt_tcp_star *s, uint64_t nsec)
 		wait_a_step(s);
 		look(s);
 	}
-	if (!s->has_missing)
+	if (!s->has_missing && !(s->is_told && s->why.rank == 0)) /* which has said why, and ends */
 		snprintf(s->missing, sizeof(s->missing), "rank 0 (%s)", host_of(s, 0));
 }
 

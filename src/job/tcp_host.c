@@ -344,8 +344,8 @@ void ckpt_tcp_host_refuse(struct ckpt_tcp_meeting *m, const struct ckpt_error *w
 		ckpt_tcp_make_notice(m, why, &notice);
 	m->refusal = &notice;
 	for (uint32_t i = 1; i < m->me.size; i++)
-		if (m->seats[i].link && !m->seats[i].has_taken) {
-			ckpt_tcp_link_put_failure(m->seats[i].link, CKPT_WIRE_REFUSED, &notice);
+		if (m->seats[i].link) { /* who has taken the answer goes on already, and listens for that */
+			ckpt_tcp_link_put_failure(m->seats[i].link, m->seats[i].has_taken ? CKPT_WIRE_STOP : CKPT_WIRE_REFUSED, &notice);
 			m->seats[i].was_told = true;
 		}
 	for (unsigned i = 0; i < m->door.unproven_count; i++)
@@ -537,7 +537,7 @@ int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t le
 	}
 	m->answer = NULL;
 	if (rc < 0)
-		ckpt_tcp_host_refuse(m, &why, CKPT_TCP_SETTLE_NSEC, deadline);
+		ckpt_tcp_host_refuse(m, &why, 0, deadline); /* all have come */
 	ckpt_tcp_door_shut(&m->door);
 	if (rc < 0 && err)
 		*err = why;

@@ -37,6 +37,7 @@ struct rank {
 	int rc;
 };
 
+static _Thread_local uint32_t own_rank;
 static struct rank ranks[MOST_RANKS];
 static const uint8_t secret[CKPT_WIRE_KEY] = { 1, 2, 3 };
 static volatile int cancel;
@@ -67,6 +68,7 @@ static void *run_rank(void *arg)
 	struct ckpt_transport *t = NULL;
 	struct ckpt_tcp_ring ring;
 
+	own_rank = r->world.rank;
 	r->rc = r->star ? 0 : ckpt_tcp_star_new(&r->world, secret, &r->place, &r->star, &r->err);
 	if (r->rc < 0)
 		return NULL;
@@ -572,6 +574,68 @@ static void whichever_call_fails_all_ranks_end(void **state)
 	assert_true(failed > 50);
 }
 
+/* ---- a rank that hangs while they connect ---- */
+
+static const double PATIENCE = 0.6; /* seconds; nothing else waits that long */
+
+struct hanging {
+	uint32_t rank;
+	unsigned at;
+	atomic_uint seen;
+	atomic_bool goes_on;
+};
+
+static int hang_at(void *ctx, enum ckpt_io_op op)
+{
+	struct hanging *h = ctx;
+
+	if (op != CKPT_IO_RECV || own_rank != h->rank || atomic_fetch_add(&h->seen, 1) + 1 != h->at)
+		return 0;
+	while (!atomic_load(&h->goes_on))
+		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+	return ECONNRESET;
+}
+
+/* Rank 2 as it waits for something for the AT-th time; the others wait as in a broadcast, a little longer than rank 0. Have they ended? */
+static bool hang_while_they_connect(unsigned at)
+{
+	struct hanging h = { .rank = 2, .at = at };
+
+	make_ranks(4, PATIENCE, NULL);
+	for (uint32_t i = 1; i < 4; i++)
+		ranks[i].seconds = PATIENCE * 1.25;
+	ckpt_io_set_hook(hang_at, &h);
+	for (uint32_t i = 0; i < 4; i++)
+		start(i);
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != h.rank)
+			pthread_join(ranks[i].thread, NULL);
+	atomic_store(&h.goes_on, true);
+	pthread_join(ranks[h.rank].thread, NULL);
+	ckpt_io_set_hook(NULL, NULL);
+	return atomic_load(&h.seen) >= at && ranks[0].rc < 0;
+}
+
+static void a_rank_that_hangs_while_they_connect_is_named_on_all(void **state)
+{
+	static const unsigned places[] = { 1, 4, 5, 6, 7, 8, 11, 15 };
+	unsigned hung = 0;
+
+	(void)state;
+	for (size_t p = 0; p < COUNT(places); p++) {
+		if (!hang_while_they_connect(places[p]))
+			continue; /* they were done */
+		hung++;
+		for (uint32_t i = 0; i < 4; i++) {
+			if (i == 2)
+				continue;
+			check_text(i, CKPT_E_PEER, "rank 2 ");
+			assert_null(strstr(unit_text(&ranks[i].err), "no answer from rank 0"));
+		}
+	}
+	assert_true(hung >= 6);
+}
+
 /* ---- strangers ---- */
 
 static void another_secret_is_none_of_ours(void **state)
@@ -629,6 +693,7 @@ UNIT_SUITE(test_transport_tcp)
 		TEST(a_rank_that_stops_is_heard_by_all_at_once),
 		TEST(a_vote_on_something_else_is_an_error),
 		TEST(whichever_call_fails_all_ranks_end),
+		TEST(a_rank_that_hangs_while_they_connect_is_named_on_all),
 		TEST(another_secret_is_none_of_ours),
 		TEST(an_interface_that_is_not_there_is_told),
 		TEST(it_can_be_cancelled),
