@@ -26,6 +26,7 @@ from tcp_hosts import Job, with_hosts
 
 TIMEOUT = 5                                         # nothing may be taken for a failure that takes less
 COUNT = 3
+BUSY_TRIES = 3
 TUNSETIFF, IFF_TUN, IFF_NO_PI, CLONE_NEWNET = 0x400454CA, 1, 0x1000, 0x40000000
 SIZE = 9 << 20
 
@@ -62,15 +63,20 @@ def check_slow_way(some, work, source):
     """The way that all wait for is named by its two ends, where it is slower than others, and else none is."""
     if TRANSPORT == "ucx":                          # which does not say
         return
-    for numbers, name in (((1,), 1), ((), None)):
-        note(some.limit("32mbit", *numbers), "no rate can be set")
-        ended = Job(work, some).start_all("--target", "null", source).end()
-        expect("a slow way", ended, 0)
-        words = r"all waited for the network from rank 1 \(%s\) to rank 2 \(%s\): it took [34]\.\d MB/s, another one \d+\.\d\n" % tuple(some.names[1:3])
-        note(bool(re.search(words, ended[0][1])) == (name is not None), "slow at %s: %r" % (numbers, ended[0][1]))
-        note("network from" not in "".join(err for rank, (_, err) in ended.items() if rank), "a slow way: %s" % ended)
-        for host in some.names:
-            hosts.sh("ip", "netns", "exec", host, "tc", "qdisc", "del", "dev", "eth0", "root")
+    words = r"all waited for the network from rank 1 \(%s\) to rank 2 \(%s\): it took [34]\.\d MB/s, another one \d+\.\d\n" % tuple(some.names[1:3])
+    for slow in ((1,), ()):
+        # on a busy machine the network may wait for the rank, and then it is not named; where it is as fast as others, never
+        for left in range(BUSY_TRIES if slow else 1, 0, -1):
+            note(some.limit("32mbit", *slow), "no rate can be set")
+            ended = Job(work, some).start_all("--target", "null", source).end()
+            for host in some.names:
+                hosts.sh("ip", "netns", "exec", host, "tc", "qdisc", "del", "dev", "eth0", "root")
+            expect("a slow way", ended, 0)
+            note("network from" not in "".join(err for rank, (_, err) in ended.items() if rank), "a slow way: %s" % ended)
+            named = bool(re.search(words if slow else "network from", ended[0][1]))
+            if named == bool(slow) or left == 1:
+                break
+        note(named == bool(slow), "slow at %s: %r" % (slow, ended[0][1]))
 
 
 def check_slow_end(some, work, source):
