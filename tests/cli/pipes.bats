@@ -128,11 +128,11 @@ hint: '-' writes to standard output, whatever it is" ]
 	set +o pipefail
 	"$CKPT" convert large.pt - 2>said | head -c 10 >/dev/null; [ "${PIPESTATUS[0]}" = 2 ]
 	[ "$(cat said)" = "ckpt: standard output: cannot write: Broken pipe" ]
-	mkfifo still; tail -f /dev/null <still & reader=$!
+	mkfifo still; exec 8<>still # who reads of it what it wants to, here ten bytes
 	"$CKPT" convert large.pt - >still 2>said & writer=$!
-	sleep 0.5; kill -TERM $writer
+	head -c 10 <&8 >/dev/null; kill -TERM $writer
 	code=0; wait $writer || code=$?
-	kill $reader
+	exec 8<&-
 	[ $code = 143 ]
 	[ "$(cat said)" = "ckpt: standard output: interrupted, it has not got all bytes" ]
 }
