@@ -51,6 +51,7 @@ struct ckpt_tcp_star {
 	struct ckpt_tcp_meeting *m; /* owned */
 	/* On rank 0: by rank. Else one: of rank 0. */
 	struct ballot *ballots; /* owned */
+	const volatile int *heeded;
 	bool is_open;
 	bool has_stopped; /* this rank has said so */
 	bool is_over;	  /* somebody has failed: WHY */
@@ -292,6 +293,8 @@ static int open_as_other(struct ckpt_tcp_star *s, ckpt_tcp_listen *listen, void 
 	struct sockaddr_storage own;
 	int rc = ckpt_tcp_guest_join(s->m, deadline, err);
 
+	if (rc == CKPT_E_CANCELLED && !s->m->base.is_told) /* the others would wait for it */
+		ckpt_tcp_guest_leave(s->m, err, ckpt_now_nsec() + LAST_WORDS_NSEC);
 	if (rc == 0)
 		rc = find_own_end(s->m->link, &own, err);
 	if (rc == 0)
@@ -400,6 +403,11 @@ void ckpt_tcp_star_say_moving(struct ckpt_tcp_star *s)
 {
 	if (!s->is_over)
 		say_moving(s);
+}
+
+void ckpt_tcp_star_heed(struct ckpt_tcp_star *s, const volatile int *cancel)
+{
+	s->heeded = cancel;
 }
 
 uint64_t ckpt_tcp_star_moved_at(const struct ckpt_tcp_star *s)
@@ -578,6 +586,8 @@ static int wait_for_votes(struct ckpt_tcp_star *s, uint64_t deadline, struct ckp
 	while (!have_all_voted(s)) {
 		if (s->is_over)
 			return ckpt_failure_notice_fail(&s->why, err);
+		if (ckpt_cancelled(s->heeded))
+			return ckpt_tcp_fail_cancelled(err);
 		now = ckpt_now_nsec();
 		if (now > deadline && now - s->moved_at > patience)
 			return ckpt_fail(err, CKPT_E_PEER, "a rank does not answer");

@@ -60,6 +60,9 @@ int ckpt_tcp_star_open(struct ckpt_tcp_star *star, ckpt_tcp_listen *listen, void
  */
 void ckpt_tcp_star_say_moving(struct ckpt_tcp_star *star);
 
+/* Votes end with CKPT_E_CANCELLED when CANCEL is set, as those of the caller do not, which agree on how all end. NULL: they do not. */
+void ckpt_tcp_star_heed(struct ckpt_tcp_star *star, const volatile int *cancel);
+
 /* When this rank has last said so, or heard it of another one, by ckpt_now_nsec(); 0: never. */
 uint64_t ckpt_tcp_star_moved_at(const struct ckpt_tcp_star *star);
 

@@ -105,44 +105,49 @@ void ckpt_star_close(struct ckpt_star_transport *t)
 
 /* ---- opening ---- */
 
-/* What fails behind the ring fails here alone. */
-static int start(struct ckpt_star_transport *t, const struct ckpt_star_opening *o,
-		 struct ckpt_error *err)
+/* What fails behind the ring fails here alone. Returns RC. */
+static int tell_why(struct ckpt_star_transport *t, const struct ckpt_star_opening *o, int rc, const struct ckpt_error *why)
 {
-	struct ckpt_error why = CKPT_ERROR_INIT;
-	char text[400], said[sizeof(why.text)];
-	int rc = o->start(t, o, &why);
+	char text[400], said[sizeof(why->text)];
 
-	if (rc == 0)
-		return 0;
-	rc = ckpt_star_look_around(t, rc, &why);
-	if (!t->base.is_told) {
-		snprintf(text, sizeof(text), "rank %u (%s): %.300s", t->base.rank,
-			 ckpt_tcp_star_me(t->star)->host,
-			 ckpt_error_text(&why, said, sizeof(said)));
-		ckpt_star_stop(&t->base, text, rc == CKPT_E_CANCELLED ? ckpt_cancelled(o->cancel) : 0);
-	}
-	if (err)
-		*err = why;
+	if (t->base.is_told)
+		return rc;
+	snprintf(text, sizeof(text), "rank %u (%s): %.300s", t->base.rank, ckpt_tcp_star_me(t->star)->host,
+		 ckpt_error_text(why, said, sizeof(said)));
+	ckpt_star_stop(&t->base, text, rc == CKPT_E_CANCELLED ? ckpt_cancelled(o->cancel) : 0);
 	return rc;
 }
 
-/* The first vote comes back only if the ring is closed on all ranks. */
+static int start(struct ckpt_star_transport *t, const struct ckpt_star_opening *o,
+		 struct ckpt_error *why)
+{
+	int rc = o->start(t, o, why);
+
+	return rc == 0 ? 0 : tell_why(t, o, ckpt_star_look_around(t, rc, why), why);
+}
+
+/* The first vote comes back only if the ring is closed on all ranks, which may take as long as connecting does. */
 static int open_all(struct ckpt_star_transport *t, const struct ckpt_star_opening *o,
-		    struct ckpt_error *err)
+		    struct ckpt_error *why)
 {
 	uint64_t nothing = 0;
-	int rc = ckpt_tcp_ring_open(o->star, o->interface, o->cancel, o->deadline, &t->ring, err);
+	int rc = ckpt_tcp_ring_open(o->star, o->interface, o->cancel, o->deadline, &t->ring, why);
 
 	if (rc == 0 && o->start)
-		rc = start(t, o, err);
-	return rc < 0 ? rc : t->base.ops->vote(&t->base, &nothing, 1, o->deadline, err);
+		rc = start(t, o, why);
+	if (rc < 0)
+		return rc;
+	ckpt_tcp_star_heed(o->star, o->cancel);
+	rc = t->base.ops->vote(&t->base, &nothing, 1, o->deadline, why);
+	ckpt_tcp_star_heed(o->star, NULL);
+	return rc == CKPT_E_CANCELLED ? tell_why(t, o, rc, why) : rc;
 }
 
 int ckpt_star_open(struct ckpt_star_transport *t, const struct ckpt_transport_ops *ops,
 		   const struct ckpt_star_opening *o, struct ckpt_transport **out,
 		   struct ckpt_failure_notice *told, struct ckpt_error *err)
 {
+	struct ckpt_error why = CKPT_ERROR_INIT;
 	char text[200] = "";
 	int rc;
 
@@ -155,7 +160,7 @@ int ckpt_star_open(struct ckpt_star_transport *t, const struct ckpt_transport_op
 	t->base.rank = ckpt_tcp_star_me(o->star)->rank;
 	t->base.size = ckpt_tcp_star_me(o->star)->size;
 	t->star = o->star;
-	rc = open_all(t, o, err);
+	rc = open_all(t, o, &why);
 	t->broken = rc < 0;
 	note_told(t);
 	if (rc == 0) {
@@ -163,8 +168,10 @@ int ckpt_star_open(struct ckpt_star_transport *t, const struct ckpt_transport_op
 		return 0;
 	}
 	ckpt_star_find_silent(&t->base, ASKED_NSEC, text, sizeof(text));
-	if (*text && err && rc == CKPT_E_PEER)
-		ckpt_error_append(err, "; no answer from %s", text);
+	if (*text && rc == CKPT_E_PEER)
+		ckpt_error_append(&why, "; no answer from %s", text);
+	if (err)
+		*err = why;
 	if (told && t->base.is_told)
 		*told = *ckpt_tcp_star_told(t->star);
 	ops->close(&t->base);

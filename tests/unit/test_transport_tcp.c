@@ -677,6 +677,38 @@ static void it_can_be_cancelled(void **state)
 	ckpt_tcp_star_close(ranks[0].star, true);
 }
 
+static atomic_bool opened, may_end;
+
+static void hold(struct ckpt_tcp_star *star, struct ckpt_tcp_ring *ring)
+{
+	(void)star;
+	(void)ring;
+	atomic_store(&opened, true);
+	while (!atomic_load(&may_end))
+		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+}
+
+static void it_can_be_cancelled_while_others_connect(void **state)
+{
+	uint64_t begin = ckpt_now_nsec();
+
+	(void)state;
+	make_ranks(3, 30, NULL);
+	ranks[2].raw = hold;
+	for (uint32_t i = 0; i < 3; i++)
+		start(i);
+	while (!atomic_load(&opened))
+		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+	__atomic_store_n(&cancel, 2, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < 2; i++)
+		pthread_join(ranks[i].thread, NULL);
+	atomic_store(&may_end, true);
+	pthread_join(ranks[2].thread, NULL);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(ranks[i].rc, CKPT_E_CANCELLED);
+	assert_true(ckpt_now_nsec() - begin < 15000000000);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 UNIT_SUITE(test_transport_tcp)
@@ -697,6 +729,7 @@ UNIT_SUITE(test_transport_tcp)
 		TEST(another_secret_is_none_of_ours),
 		TEST(an_interface_that_is_not_there_is_told),
 		TEST(it_can_be_cancelled),
+		TEST(it_can_be_cancelled_while_others_connect),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
