@@ -183,6 +183,12 @@ static int announce_process(struct ckpt_meeting *m, struct ckpt_error *err)
 		return ckpt_error_at(err, ckpt_fail_errno(err, "is not there any more"), path, NULL,
 				     CKPT_NO_OFFSET);
 	m->uid = st.st_uid; /* a file server may have another idea of who we are */
+	if (lstat(m->folder, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != m->uid)
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_PEER,
+					       "is a link or belongs to another user, who could change what the ranks say there: "
+					       "give the start another name (--job-key) or place (--rdzv)"),
+				     m->folder, NULL, CKPT_NO_OFFSET);
 	if (m->me.rank == 0)
 		ckpt_meeting_remove_left_over(m);
 	return ckpt_heartbeat_start(m, err);
@@ -201,6 +207,7 @@ static int gather(struct ckpt_rendezvous *r, const void *hello, size_t len, void
 	if (rc == 0 && m->me.rank == 0)
 		rc = gather_on_rank0(m, deadline, err);
 	m->me.bytes = NULL; /* they were borrowed */
+	m->me.len = 0;
 	m->all = NULL;
 	return rc;
 }

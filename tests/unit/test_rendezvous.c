@@ -512,6 +512,30 @@ static void folders_that_are_none_are_told(void **state)
 	free(none);
 }
 
+static void a_folder_of_somebody_else_is_refused(void **state)
+{
+	char *kept = unit_path(folder, "kept"), *link = unit_path(folder, "link"), *foreign = unit_path(folder, "foreign");
+	struct ckpt_error err;
+
+	(void)state;
+	assert_int_equal(mkdir(kept, 0777), 0);
+	assert_int_equal(symlink(kept, link), 0);
+	assert_int_equal(open_in(folder, "kept", &err), 0); /* made by hand; removed as if a rank had made it */
+	assert_int_equal(mkdir(kept, 0777), 0);
+	assert_int_equal(open_in(folder, "link", &err), CKPT_E_PEER);
+	assert_non_null(strstr(unit_message(&err), "/link: is a link or belongs to another user"));
+	assert_int_equal(unit_folder_count(kept), 0);
+	assert_int_equal(mkdir(foreign, 0777), 0);
+	if (geteuid() == 0) {
+		assert_int_equal(chown(foreign, 12345, 12345), 0);
+		assert_int_equal(open_in(folder, "foreign", &err), CKPT_E_PEER);
+		assert_non_null(strstr(unit_message(&err), "/foreign: is a link or belongs to another user"));
+	}
+	free(kept);
+	free(link);
+	free(foreign);
+}
+
 static void keys_become_file_names(void **state)
 {
 	static const char *const keys[] = { "..", ".", "a/../b", "a b\n", "\xff", "%41" };
@@ -538,6 +562,33 @@ static int inject(void *ctx, enum ckpt_io_op op)
 	struct fault *f = ctx;
 
 	return op == f->op && ++f->seen == f->at ? EIO : 0;
+}
+
+static int refuse(void *ctx, enum ckpt_io_op op)
+{
+	return op == CKPT_IO_WRITE ? *(int *)ctx : 0;
+}
+
+static void who_cannot_say_that_it_is_there_may_leave(void **state)
+{
+	int code = ENOSPC;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct ckpt_world world = { .rank = i & 1, .size = 2, .key = "job" };
+		struct ckpt_rendezvous *meeting;
+		struct ckpt_error err = CKPT_ERROR_INIT;
+		uint8_t hello[HELLO] = { 0 }, all[2 * HELLO];
+
+		assert_int_equal(ckpt_rendezvous_open_file(folder, &world, &meeting, &err), 0);
+		ckpt_io_set_hook(refuse, &code);
+		assert_int_equal(meeting->ops->gather(meeting, hello, HELLO, all, ckpt_now_nsec() + 100000000, &err), CKPT_E_IO);
+		if (i & 2) /* there is room again */
+			ckpt_io_set_hook(NULL, NULL);
+		meeting->ops->leave(meeting, &err, ckpt_now_nsec() + 100000000);
+		meeting->ops->close(meeting);
+		ckpt_io_set_hook(NULL, NULL);
+	}
 }
 
 /* Whatever call fails on whichever rank: it says so, nobody waits for longer than it has to, nothing is left. */
@@ -685,7 +736,9 @@ UNIT_SUITE(test_rendezvous)
 		TEST(stale_ranks_count_as_missing),
 		TEST(a_damaged_hello_is_named),
 		TEST(folders_that_are_none_are_told),
+		TEST(a_folder_of_somebody_else_is_refused),
 		TEST(keys_become_file_names),
+		TEST(who_cannot_say_that_it_is_there_may_leave),
 		TEST(calls_that_fail_are_told),
 		TEST(silent_ranks_are_named),
 		TEST(who_does_not_take_the_answer_is_named),
