@@ -34,6 +34,9 @@ bool ckpt_staged_is_own(const void *manifest, const char *path, const char *name
 int ckpt_staged_note(const struct ckpt_manifest *manifest, const char *path, const uint32_t *crcs,
 		     struct ckpt_error *err);
 
+/* Who may not read or enter the source any more may not read or enter the copy either. False: its modes cannot be set. */
+bool ckpt_staged_tighten(const struct ckpt_manifest *manifest, const char *path);
+
 /* The copy is used again: its note gets the time of now, so that it is not the next to be evicted. */
 void ckpt_staged_touch(const struct ckpt_manifest *manifest, const char *path);
 

@@ -20,6 +20,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <libdeflate.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -92,10 +93,14 @@ static _Thread_local struct walk {
 	int rc;
 } walk;
 
-/* Links to files are followed: what they lead to is what a reader of the directory would read. */
+/*
+ * Links to files are followed: what they lead to is what a reader of the directory would read. Those to folders are not: they may
+ * lead to what is here already, or anywhere.
+ */
 static int add_visited(const char *path, const struct stat *st, int type, struct FTW *place)
 {
-	const char *name = path + walk.root_len;
+	const char *name = path + walk.root_len + strspn(path + walk.root_len, "/");
+	struct stat target;
 
 	if (place->level >= MOST_DEPTH) {
 		walk.rc = ckpt_error_at(walk.err,
@@ -111,8 +116,17 @@ static int add_visited(const char *path, const struct stat *st, int type, struct
 			place->level ? walk.enter[place->level - 1] & mode : mode;
 		return 0;
 	}
+	if (type == FTW_SL && stat(path, &target) == 0) {
+		if (S_ISDIR(target.st_mode)) {
+			if (!walk.m->left_out_count++)
+				ckpt_escape(walk.m->left_out, sizeof(walk.m->left_out), name, strlen(name));
+			return 0;
+		}
+		type = FTW_F;
+		st = &target;
+	}
 	if (type == FTW_F) {
-		walk.rc = add_source(walk.m, path, name + strspn(name, "/"), st, walk.err);
+		walk.rc = add_source(walk.m, path, name, st, walk.err);
 		if (walk.rc == 0)
 			walk.m->files[walk.m->count - 1].mode &= walk.enter[place->level - 1];
 	} else
@@ -143,17 +157,22 @@ static int add_directory(struct ckpt_manifest *m, const char *path, const struct
 			 struct ckpt_error *err)
 {
 	size_t len = strlen(path);
+	struct stat self;
 	char *root;
 
 	while (len > 1 && path[len - 1] == '/') /* nftw() would drop it, too */
 		len--;
-	root = strndup(path, len);
-	if (!root)
+	if (asprintf(&root, "%.*s/.", (int)len, path) < 0)
 		return ckpt_fail_nomem(err);
+	root[len] = '\0';
+	if (lstat(root, &self) == 0 && S_ISLNK(self.st_mode)) { /* nftw() would look at the link itself */
+		root[len] = '/';
+		len += 2;
+	}
 	walk = (struct walk){ .m = m, .err = err, .root_len = len };
 	m->is_directory = true;
 	m->directory_mode = ckpt_mode_for_new(st);
-	if (nftw(root, add_visited, MOST_DEPTH, 0) < 0 && walk.rc == 0)
+	if (nftw(root, add_visited, MOST_DEPTH, FTW_PHYS) < 0 && walk.rc == 0)
 		walk.rc = ckpt_error_at(err, ckpt_fail_errno(err, "cannot read the directory"),
 					path, NULL, CKPT_NO_OFFSET);
 	free(root);

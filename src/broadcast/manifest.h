@@ -31,6 +31,8 @@ struct ckpt_manifest {
 	uint64_t total;	   /* bytes of all files */
 	bool is_directory; /* the files are in one new folder, which appears as a whole */
 	uint32_t directory_mode;
+	uint32_t left_out_count; /* of rank 0, which made it: links to folders */
+	char left_out[80];	 /* the first of them, to show */
 };
 
 /* SOURCES: one file or directory, or several files. Reads only names, sizes and times. */

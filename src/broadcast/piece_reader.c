@@ -56,6 +56,12 @@ static int check_same(const struct ckpt_manifest_file *f, const struct ckpt_sour
 	ckpt_source_identity(src, &dev, &ino);
 	if (ckpt_source_size(src) == f->size && ino == f->ino)
 		return 0;
+	if (ckpt_source_size(src) == f->size)
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_CHANGED,
+					       "was replaced during the broadcast, or is not the file that rank 0 sees: ranks that "
+					       "read need the same one, on a file system that they share"),
+				     ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
 	return ckpt_error_at(err,
 			     ckpt_fail(err, CKPT_E_CHANGED,
 				       "was replaced or changed during the broadcast (%" PRIu64

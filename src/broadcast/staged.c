@@ -186,6 +186,28 @@ int ckpt_staged_note(const struct ckpt_manifest *m, const char *path, const uint
 	return rc;
 }
 
+static bool tighten(const char *path, mode_t most)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && (!(st.st_mode & 0777 & ~most) || chmod(path, st.st_mode & (most | 07000)) == 0);
+}
+
+bool ckpt_staged_tighten(const struct ckpt_manifest *m, const char *path)
+{
+	bool alone = !m->is_directory && m->count == 1, done = !m->is_directory || tighten(path, m->directory_mode | 0700);
+
+	for (uint32_t i = 0; done && i < m->count; i++) {
+		char *file;
+
+		if (asprintf(&file, "%s%s%s", path, alone ? "" : "/", alone ? "" : m->files[i].path) < 0)
+			return false;
+		done = tighten(file, m->files[i].mode);
+		free(file);
+	}
+	return done;
+}
+
 void ckpt_staged_touch(const struct ckpt_manifest *m, const char *path)
 {
 	char *note = note_path(m, path);

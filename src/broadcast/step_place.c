@@ -17,6 +17,7 @@
 
 #include <libgen.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,12 +25,25 @@
 
 static const unsigned NO_FILES = CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU;
 
-static int fail_own_source(struct ckpt_session *s)
+static int fail_own_source(struct ckpt_session *s, const char *path)
 {
 	return ckpt_error_at(&s->err,
 			     ckpt_fail(&s->err, CKPT_E_OUTPUT,
 				       "is the source itself, wanted another destination"),
-			     s->path, NULL, CKPT_NO_OFFSET);
+			     path, NULL, CKPT_NO_OFFSET);
+}
+
+/* The devices of other hosts have other numbers; there a file with the times of the source, to the nanosecond, is the source. */
+static bool is_source(const struct ckpt_session *s, const struct ckpt_manifest_file *f, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0 || st.st_ino != f->ino)
+		return false;
+	if (s->world.rank == 0)
+		return st.st_dev == f->dev;
+	return (uint64_t)st.st_size == f->size && st.st_mtim.tv_sec == f->mtime_sec && (uint32_t)st.st_mtim.tv_nsec == f->mtime_nsec &&
+	       st.st_ctim.tv_sec == f->ctime_sec && (uint32_t)st.st_ctim.tv_nsec == f->ctime_nsec;
 }
 
 /* Is the destination the directory that is broadcast, or in it? It need not be there yet. */
@@ -46,18 +60,22 @@ static bool is_in_source(const struct ckpt_session *s)
 
 static int refuse_own_source(struct ckpt_session *s)
 {
-	struct stat st;
+	bool is_folder = s->manifest.count > 1;
+	int rc = 0;
 
-	if (s->manifest.is_directory && s->world.rank == 0 && is_in_source(s))
-		return fail_own_source(s);
-	for (uint32_t i = 0; i < s->manifest.count; i++) {
+	if (s->manifest.is_directory)
+		return s->world.rank == 0 && is_in_source(s) ? fail_own_source(s, s->path) : 0;
+	for (uint32_t i = 0; rc == 0 && i < s->manifest.count; i++) {
 		const struct ckpt_manifest_file *f = &s->manifest.files[i];
+		char *path;
 
-		if (!s->manifest.is_directory && s->world.rank == 0 && stat(s->path, &st) == 0 &&
-		    st.st_dev == f->dev && st.st_ino == f->ino)
-			return fail_own_source(s);
+		if (asprintf(&path, "%s%s%s", s->path, is_folder && s->path[strlen(s->path) - 1] != '/' ? "/" : "", is_folder ? f->path : "") < 0)
+			return ckpt_fail_nomem(&s->err);
+		if (is_source(s, f, path))
+			rc = fail_own_source(s, path);
+		free(path);
 	}
-	return 0;
+	return rc;
 }
 
 /* If there are several files, the destination itself is a folder. */
@@ -127,6 +145,7 @@ int ckpt_step_place(struct ckpt_session *s)
 	if (rc == 0 && s->path && reuses)
 		has = ckpt_staged_is_same(&s->manifest, s->path,
 					  s->o.has_expected ? &s->o.expected_crc32 : NULL);
+	has = has && ckpt_staged_tighten(&s->manifest, s->path);
 	if (has)
 		ckpt_staged_touch(&s->manifest, s->path);
 	if (rc == 0 && s->path && !has)

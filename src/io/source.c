@@ -351,10 +351,10 @@ bool ckpt_source_next_data(const struct ckpt_source *src, uint64_t *off, uint64_
 
 unsigned ckpt_mode_for_new(const struct stat *st)
 {
-	unsigned mode = st->st_mode & 0777;
+	unsigned mode = st->st_mode & 0777, both = mode >> 3 & mode & 7;
 
-	/* group permissions are for the input's group; another one gets those of everybody */
-	return st->st_gid == getegid() ? mode : (mode & ~070u) | (mode & 070 & (mode & 7) << 3);
+	/* group permissions are for the input's group, whose members are everybody to another group: what both may, and no more */
+	return st->st_gid == getegid() ? mode : (mode & 0700) | both << 3 | both;
 }
 
 unsigned ckpt_source_mode(const struct ckpt_source *src)

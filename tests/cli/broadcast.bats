@@ -79,6 +79,55 @@ load common.bash
 	[ -z "$(find mixed -name '*.ckpt-mode')" ]
 }
 
+@test "who may not read the source any more may not read the copy that is there" {
+	cp ddp_model.pt model.pt && mkdir -p tree/sub && cp ddp_model.pt tree/a && cp ddp_model.pt tree/sub/b
+	chmod 0644 model.pt tree/a tree/sub/b; chmod 0755 tree tree/sub
+	ckpt broadcast -q model.pt out.pt; want 0; ckpt broadcast -q tree out; want 0
+	chmod 0600 model.pt tree/a; chmod 0700 tree/sub
+	ckpt broadcast model.pt out.pt; [[ $status = 0 && $stderr = *"there already"* ]]
+	ckpt broadcast tree out; [[ $status = 0 && $stderr = *"there already"* ]]
+	[ "$(stat -c '%a %n' out.pt out out/a out/sub/b)" = $'600 out.pt\n755 out\n600 out/a\n600 out/sub/b' ]
+	chmod 0700 tree
+	ckpt broadcast tree out; [[ $status = 0 && $stderr = *"there already"* ]]
+	[ "$(stat -c '%a' out)" = 700 ]
+	[ "$(id -u)" != 0 ] && return
+	chgrp 12345 model.pt; chmod 0604 model.pt # its group may not, and another one's members are everybody there
+	ckpt broadcast -q model.pt new.pt; want 0
+	[ "$(stat -c %a new.pt)" = 600 ]
+	chmod 0664 model.pt
+	ckpt convert -q model.pt other.pt; want 0
+	[ "$(stat -c %a other.pt)" = 644 ]
+}
+
+@test "a link to a folder is left out, and what it leads to is not" {
+	mkdir -p tree/step100 tree/step200 far && cp ddp_model.pt tree/step100/m && cp ddp_model.pt tree/step200/m && cp ddp_model.pt far/n
+	ln -s step100 tree/latest; ln -s step200 tree/a-first; ln -s ../far tree/away; ln -s ../far/n tree/file; ln -s tree link
+	for source in tree tree/ link link/; do
+		ckpt broadcast "$source" out; want 0 "$stderr"
+		[[ $stderr = "ckpt: left out, as links to folders are: '"*"' and others"$'\n'* ]]
+		[ "$(cd out && find . -type f ! -name .ckpt-staged | LC_ALL=C sort | tr '\n' ' ')" = "./file ./step100/m ./step200/m " ]
+		rm -r out
+	done
+	rm tree/latest tree/a-first
+	ckpt broadcast tree out; [[ $status = 0 && $stderr = "ckpt: left out, as links to folders are: 'away'"$'\n'* ]]
+	ln -s nowhere tree/broken
+	ckpt broadcast tree other; want 3 "ckpt: broadcast: tree/broken: cannot look at the file"
+}
+
+@test "none of several sources is its own destination" {
+	mkdir d e; cp ddp_model.pt d/a; cp ddp_trainer.pt e/b; ln d/a d/other; before=$(stat -c '%i %Y %a %h' d/a)
+	for to in d d/ ./d/.; do
+		ckpt broadcast d/a e/b $to
+		[[ $status = 4 && $stderr = "ckpt: broadcast: "*"d/"*"a: is the source itself, wanted another destination" ]]
+		ckpt broadcast e/b d/a $to; [ "$status" = 4 ]
+	done
+	[ "$before" = "$(stat -c '%i %Y %a %h' d/a)" ]
+	[ "$(ls -A d | tr '\n' ' ')" = "a other " ]
+	cp d/a e/a; ckpt broadcast -q d/a e/b e; [ "$status" = 4 ]
+	rm e/a; cp e/b e/c; mkdir f; ckpt broadcast -q d/a e/b f; want 0
+	cmp f/a d/a; cmp f/b e/b
+}
+
 @test "what came into a staged directory is never deleted with it" {
 	mkdir tree && cp ddp_model.pt tree/a && echo b >tree/b
 	ckpt broadcast -q tree out
