@@ -21,7 +21,7 @@
 # number modulo 8000, or at CKPT_RDZV_PORT: the nodes have to reach it there, and each other at ports that the system
 # chooses. Copies belong to root and have the modes of what was copied: what a job may not read there, it may not read here.
 #
-# WHAT A JOB LOADS: $LLAMA is the copy, /dev/shm/ckpt/step900.pt, or the shared file where it could not be staged.
+# WHAT A JOB LOADS: $LLAMA is the copy, /dev/shm/ckpt/LLAMA-step900.pt, or the shared file where it could not be staged.
 #
 #   srun python train.py       # of train.py:
 #       state = torch.load(os.environ["LLAMA"], mmap=True, weights_only=True)   # all ranks of a node share its memory
@@ -90,7 +90,7 @@ while read -r name source || [ -n "$name" ]; do # the last line may have no end
 	case $name in '' | '#'*) continue ;; esac
 	# --best-effort lets --export name the shared file where this fails
 	message=$(timeout -k 30 "$limit" ckpt broadcast -q --best-effort --export "$name" --mkdir --rdzv env \
-		--token-file "$conf/token" --init-timeout "$init" --timeout "$silence" "$source" "$folder/" \
+		--token-file "$conf/token" --init-timeout "$init" --timeout "$silence" "$source" "$folder/$name-%b" \
 		2>&1 >>"$exports" </dev/null)
 	[ -z "$message" ] || logger -t ckpt-stage "job $SLURM_JOB_ID: $message"
 	case $(tail -n 1 "$exports") in # one node has the reason, but all nodes see whether they have a copy

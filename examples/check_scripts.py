@@ -80,17 +80,20 @@ def the_slurm_script(top):
         assert count == 1, name
     write(text, script, mode=0o755)
     os.makedirs(top + "/conf/stage")
+    os.mkdir(top + "/run2")
     write("0123456789abcdef\n", top, "conf", "token", mode=0o600)
-    write("# a comment\n\nMODEL %s/m.pt\nOTHER %s/missing.pt\n" % (top, top), top, "conf", "stage", "gpu")
+    write("y" * 100000, top, "run2", "m.pt")
+    write("# a comment\n\nMODEL %s/m.pt\nOTHER %s/missing.pt\nSAME_NAME %s/run2/m.pt\n" % (top, top, top), top, "conf", "stage", "gpu")
     job = dict(SLURM_JOB_ID="7", SLURM_JOB_PARTITION="gpu", SLURM_JOB_NODELIST="localhost", SLURMD_NODENAME="localhost")
 
     def as_slurmd(context, code=0, **more):
         return run("sh", script, env=environment(top, **dict(job, SLURM_SCRIPT_CONTEXT=context, **more)), code=code)
 
     as_slurmd("prolog_slurmd")
-    wanted = "export MODEL=%s/staged/m.pt\nexport OTHER=%s/missing.pt\n" % (top, top)
+    wanted = "export MODEL=%s/staged/MODEL-m.pt\nexport OTHER=%s/missing.pt\nexport SAME_NAME=%s/staged/SAME_NAME-m.pt\n" % (top, top, top)
     assert as_slurmd("prolog_task") == wanted, as_slurmd("prolog_task")
-    assert read(top, "staged", "m.pt") == read(top, "m.pt")
+    assert read(top, "staged", "MODEL-m.pt") == read(top, "m.pt")
+    assert read(top, "staged", "SAME_NAME-m.pt") == read(top, "run2", "m.pt")
     assert "missing.pt: cannot open" in read(top, "log"), read(top, "log")
     assert as_slurmd("prolog_task", SLURM_JOB_ID="8") == ""
     as_slurmd("epilog_slurmd")
@@ -102,7 +105,7 @@ def the_slurm_script(top):
     as_slurmd("prolog_slurmd", code=1)
     write("MODEL %s/m.pt" % top, top, "conf", "stage", "gpu")  # without an end of its line
     as_slurmd("prolog_slurmd")
-    assert as_slurmd("prolog_task") == "export MODEL=%s/staged/m.pt\n" % top
+    assert as_slurmd("prolog_task") == "export MODEL=%s/staged/MODEL-m.pt\n" % top
     as_slurmd("epilog_slurmd")
     os.rmdir(top + "/state")
     write("", top, "state")  # which is no folder then

@@ -153,7 +153,7 @@ class Cluster:
 
 def check_staged(cluster, source):
     """Before the first task starts, every node has the bytes; the second job waits for nothing."""
-    task = '[ "$MODEL" = /dev/shm/ckpt/model.pt ] && cmp "$1" "$MODEL" && hostname && stat -c %i.%Y /dev/shm/ckpt/model.pt'
+    task = '[ "$MODEL" = /dev/shm/ckpt/MODEL-model.pt ] && cmp "$1" "$MODEL" && hostname && stat -c %i.%Y /dev/shm/ckpt/MODEL-model.pt'
     before = None
     for job, (label, most) in enumerate((("the first job", 30), ("the second job", 2)), 1):
         begin = time.monotonic()
