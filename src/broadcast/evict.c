@@ -293,7 +293,7 @@ static void tell_left_over(void *ctx, const char *name, uint64_t nbytes)
 	simulate(e, e->folder, nbytes);
 }
 
-static int look_at_folder(struct eviction *e, size_t number)
+static int look_at_folder(struct eviction *e, size_t number, struct ckpt_error *err)
 {
 	const char *path = e->folders[number];
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
@@ -303,16 +303,33 @@ static int look_at_folder(struct eviction *e, size_t number)
 	e->fds[number] = fd;
 	e->folder = number;
 	if (fd < 0)
-		return ckpt_error_at(e->err, ckpt_fail_errno(e->err, "cannot open the folder"), path, NULL, CKPT_NO_OFFSET);
+		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot open the folder"), path, NULL, CKPT_NO_OFFSET);
 	ckpt_temp_each_left_over(path, e->o.flags & CKPT_EVICT_DRY_RUN, tell_left_over, e);
 	dir = opendir(path);
 	if (!dir)
-		return ckpt_error_at(e->err, ckpt_fail_errno(e->err, "cannot read the folder"), path, NULL, CKPT_NO_OFFSET);
+		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot read the folder"), path, NULL, CKPT_NO_OFFSET);
 	while (rc == 0 && (entry = readdir(dir)))
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			rc = look_at_entry(e, fd, entry->d_name);
 	closedir(dir);
 	return rc;
+}
+
+/* One that cannot be read does not keep the others from being looked at. */
+static int look_at_folders(struct eviction *e)
+{
+	struct ckpt_error unused = CKPT_ERROR_INIT;
+	int unread = 0;
+
+	for (size_t i = 0; i < e->count; i++) {
+		int rc = look_at_folder(e, i, unread ? &unused : e->err);
+
+		if (rc == CKPT_E_IO)
+			unread = rc;
+		else if (rc < 0)
+			return rc;
+	}
+	return unread;
 }
 
 /* ---- removing ---- */
@@ -532,10 +549,8 @@ static int by_use(const void *a, const void *b)
 
 static int evict_all(struct eviction *e)
 {
-	int rc = 0;
+	int unread = look_at_folders(e), rc = unread == CKPT_E_IO ? 0 : unread;
 
-	for (size_t i = 0; rc == 0 && i < e->count; i++)
-		rc = look_at_folder(e, i);
 	if (rc == 0 && e->copy_count)
 		qsort(e->copies, e->copy_count, sizeof(*e->copies), by_use);
 	for (size_t i = 0; rc == 0 && i < e->copy_count; i++) {
@@ -546,7 +561,7 @@ static int evict_all(struct eviction *e)
 		if (is_old_enough(e, c) && !is_enough_free(e, c->folder))
 			rc = evict_copy(e, c);
 	}
-	return rc;
+	return rc < 0 ? rc : unread;
 }
 
 int ckpt_evict_staged(const char *const *folders, size_t count, const struct ckpt_evict_options *options,

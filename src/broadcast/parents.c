@@ -10,6 +10,7 @@
 static int make_one(const char *path, char **first, struct ckpt_error *err)
 {
 	struct stat st;
+	int why;
 
 	if (mkdir(path, 0777) == 0) {
 		if (!*first)
@@ -20,8 +21,10 @@ static int make_one(const char *path, char **first, struct ckpt_error *err)
 	 * of several ranks on a node another may have been faster; what is no folder is found when
 	 * it is used as one
 	 */
-	if (errno == EEXIST || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+	why = errno;
+	if (why == EEXIST || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
 		return 0;
+	errno = why;
 	return ckpt_error_at(err, ckpt_fail_errno(err, "cannot create the folder"), path, NULL,
 			     CKPT_NO_OFFSET);
 }

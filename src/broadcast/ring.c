@@ -565,7 +565,7 @@ static int check_stall(const struct ckpt_ring *r, struct ckpt_error *err)
 		snprintf(reader, sizeof(reader), "rank %" PRIu32 ", which reads the next, or ", reader_of(r, r->landed));
 	return ckpt_fail(err, CKPT_E_PEER,
 			 "no bytes came for %" PRIu64 " s, after chunk %" PRIu64 " of %" PRIu64
-			 ": %sanother %s has died or hangs",
+			 ": %sanother %s has died or hangs, or the network carries nothing between two of them",
 			 r->o.stall_nsec / 1000000000u, r->landed, r->chunks, reader, *reader ? "one" : "rank");
 }
 

@@ -125,7 +125,7 @@ static bool find_slow(const struct disk_time *of, uint32_t count, uint32_t *slow
 			*slow = i;
 	for (uint32_t i = 0; i < count; i++)
 		faster += of[i].written <= of[*slow].written / 2;
-	return of[*slow].waited >= LEAST_SLOW && of[*slow].waited >= of[0].whole / 4 && faster >= count / 2;
+	return of[*slow].waited >= LEAST_SLOW && of[*slow].waited >= of[*slow].whole / 4 && faster >= count / 2;
 }
 
 /* Rank 0 says whose disk was slow. */
@@ -146,7 +146,7 @@ static int name_slow_disk(struct ckpt_session *s, const struct disk_time *mine)
 			host[sizeof(host) - 1] = '\0';
 			if (rc == 0 && !s->advice[0])
 				snprintf(s->advice, sizeof(s->advice), "all waited %" PRIu64 ".%" PRIu64 " of %" PRIu64 ".%" PRIu64 " s for the disk of rank %u (%s)",
-					 all[slow].waited / SECOND, all[slow].waited % SECOND / TENTH, all[0].whole / SECOND, all[0].whole % SECOND / TENTH, slow, host);
+					 all[slow].waited / SECOND, all[slow].waited % SECOND / TENTH, all[slow].whole / SECOND, all[slow].whole % SECOND / TENTH, slow, host);
 		}
 		ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST);
 	}

@@ -254,7 +254,7 @@ def check_hanging_disk(work, _):
 def check_slow_disk(work, _):
     """A node whose disk is slower than the others' is named; if all are alike, none is."""
     long = long_source(work, SIZE)
-    for victims, wanted in (([1], r"all waited [0-9.]+ of [0-9.]+ s for the disk of rank 1 \(%s\)" % HOST), ([0, 1, 2], None), ([], None)):
+    for victims, wanted in (([1], r"all waited ([0-9.]+) of ([0-9.]+) s for the disk of rank 1 \(%s\)" % HOST), ([0, 1, 2], None), ([], None)):
         out = empty_folder(work, "slow")
         job = Job(work, 3)
         for rank in range(3):
@@ -264,7 +264,8 @@ def check_slow_disk(work, _):
         said = [rank for rank in range(3) if "all waited" in ended[rank][1]]
         note(said == ([0] if wanted else []), "slow disks %s: %s" % (victims, ended))
         if wanted:
-            note(re.search(wanted, ended[0][1]) is not None, "slow disk: %r" % ended[0][1])
+            found = re.search(wanted, ended[0][1])
+            note(found and float(found[1]) <= float(found[2]), "slow disk: %r" % ended[0][1])
         shutil.rmtree(out)
 
 

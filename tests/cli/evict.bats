@@ -196,8 +196,10 @@ sys.stdin.read()'
 	done
 	ckpt broadcast --evict; [[ $status = 64 && $stderr = *"wanted DIR"* ]]
 	ckpt broadcast -n ddp_model.pt x.pt; [[ $status = 64 && ! -e x.pt ]]
-	ckpt broadcast --evict nodir
+	mkdir last; stage ddp_model.pt last/
+	ckpt broadcast --evict nodir last none
 	want 2 "ckpt: nodir: cannot open the folder: No such file or directory"
+	[[ $output = "removed last/ddp_model.pt, "* && -z "$(ls -A last)" ]]
 	mkdir d; stage ddp_model.pt d/a.pt; stage ddp_model.pt d/b.pt; echo >>d/b.pt
 	ckpt broadcast --evict -q --json d
 	want 0
