@@ -182,6 +182,9 @@ static int serve_next(struct opening *o, short came, struct ckpt_error *err)
 
 static int fail_late(struct opening *o, struct ckpt_error *err)
 {
+	if (o->door.accepts_from) /* the one before may be there, and wait to be let in */
+		return ckpt_fail(err, CKPT_E_LIMIT,
+				 "cannot accept a connection: this process may open too few files (ulimit -n), or there is no memory");
 	if (!o->out_is_proven)
 		return fail_connect(o, o->out ? "it does not answer" : "nothing comes back", err);
 	return ckpt_fail(
@@ -224,12 +227,13 @@ static bool is_open(const struct opening *o)
 static int connect_both(struct opening *o, const volatile int *cancel, uint64_t deadline,
 			struct ckpt_error *err)
 {
+	uint64_t begin = ckpt_now_nsec(), half = deadline > begin ? begin + (deadline - begin) / 2 : deadline;
 	int rc = 0;
 
 	while (rc == 0 && !is_open(o)) {
 		if (ckpt_cancelled(cancel))
 			rc = ckpt_tcp_fail_cancelled(err);
-		else if (ckpt_now_nsec() > deadline)
+		else if (ckpt_now_nsec() > (o->door.accepts_from ? half : deadline)) /* who cannot accept knows more than who waits for it */
 			rc = fail_late(o, err);
 		else
 			rc = turn(o, err);

@@ -157,8 +157,10 @@ static int gather(struct ckpt_rendezvous *r, const void *hello, size_t len, void
 		  uint64_t deadline, struct ckpt_error *err)
 {
 	struct ckpt_tcp_meeting *m = (struct ckpt_tcp_meeting *)r;
-	int rc = start_thread(m, err);
+	int rc = m->no_room.status ? m->no_room.status : start_thread(m, err);
 
+	if (m->no_room.status && err)
+		*err = m->no_room;
 	if (rc < 0)
 		return rc;
 	return m->me.rank == 0 ? ckpt_tcp_host_gather(m, hello, len, all, deadline, err)
@@ -233,7 +235,10 @@ static uint64_t count_open_files(void)
 	return fd < OTHER_FILES ? OTHER_FILES : (uint64_t)fd;
 }
 
-/* Rank 0 has a connection to every rank, and some to those who are not proven yet. */
+/*
+ * Rank 0 has a connection to every rank, and some to those who are not proven yet. If it may not have so many, it does not gather, but
+ * can tell one after the other.
+ */
 static int make_room(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 {
 	struct rlimit limit;
@@ -242,12 +247,13 @@ static int make_room(struct ckpt_tcp_meeting *m, struct ckpt_error *err)
 
 	m->door.most_unproven = CKPT_TCP_MOST_UNPROVEN;
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-		if (limit.rlim_cur < needed)
-			return ckpt_fail(err, CKPT_E_LIMIT,
-					 "rank 0 has a connection to each of %" PRIu32
-					 " ranks, and may open %" PRIu64 " files: raise that to %" PRIu64 " (ulimit -n)",
-					 m->me.size, (uint64_t)limit.rlim_cur, needed);
-		if (limit.rlim_cur - needed + LEAST_UNPROVEN < m->door.most_unproven)
+		if (limit.rlim_cur < needed) {
+			m->door.most_unproven = 1;
+			ckpt_fail(&m->no_room, CKPT_E_LIMIT,
+				  "rank 0 has a connection to each of %" PRIu32
+				  " ranks, and may open %" PRIu64 " files: raise that to %" PRIu64 " (ulimit -n)",
+				  m->me.size, (uint64_t)limit.rlim_cur, needed);
+		} else if (limit.rlim_cur - needed + LEAST_UNPROVEN < m->door.most_unproven)
 			m->door.most_unproven = (unsigned)(limit.rlim_cur - needed) + LEAST_UNPROVEN;
 	}
 	m->seats = calloc(m->me.size, sizeof(*m->seats));

@@ -61,6 +61,7 @@ struct ckpt_tcp_meeting {
 	size_t answer_step; /* 0: all get the same; else how far the answers are apart, by rank */
 	const struct ckpt_failure_notice *refusal; /* borrowed while all are told that they end */
 	bool has_refused;
+	struct ckpt_error no_room; /* of rank 0: it may not open as many files as there are ranks */
 	char said_waiting[160];
 	uint64_t said_at, began;
 
