@@ -91,8 +91,10 @@ def run_rank(world, rank, meeting, work, seconds, out):
     try:
         with open(os.devnull, "w") as nothing:
             os.dup2(nothing.fileno(), 2)
-        dist.init_process_group("gloo", init_method="file://" + meeting, rank=rank, world_size=world,
-                                timeout=datetime.timedelta(seconds=seconds))
+        store = dist.FileStore(meeting, world)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=datetime.timedelta(seconds=seconds))
+        store.set("connected/%d" % rank, "")  # who is killed before the others have connected is a failure of gloo
+        store.wait(["connected/%d" % other for other in range(world)], datetime.timedelta(seconds=LONG))
         begun = time.monotonic()
         result = work(rank)
     except BaseException as error:
