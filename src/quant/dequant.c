@@ -156,7 +156,7 @@ static bool is_known(const struct ckpt_quant_weight *w)
 	static const enum ckpt_dtype zeros[] = { CKPT_DTYPE_FLOAT32,	   CKPT_DTYPE_FLOAT16,
 						 CKPT_DTYPE_BFLOAT16,	   CKPT_DTYPE_INT8,
 						 CKPT_DTYPE_FLOAT8_E4M3FN, CKPT_DTYPE_UINT8,
-						 CKPT_DTYPE_INT32 };
+						 CKPT_DTYPE_INT32,	   CKPT_DTYPE_INT64 };
 	bool packs_bits = w->code == CKPT_QUANT_BITS || w->zero == CKPT_QUANT_ZERO_BITS;
 
 	return IS_ONE_OF(w->to, plain) && IS_ONE_OF(w->difference, plain) &&
@@ -170,7 +170,10 @@ static bool is_known(const struct ckpt_quant_weight *w)
 	       (w->code != CKPT_QUANT_BITS || w->packed != CKPT_QUANT_AWQ || w->bits == 4) &&
 	       (w->zero != CKPT_QUANT_ZERO_BITS || w->zero_packed != CKPT_QUANT_AWQ ||
 		w->bits == 4) &&
-	       (w->zero != CKPT_QUANT_ZERO_NUMBER || IS_ONE_OF(w->zero_dtype, zeros));
+	       (w->zero != CKPT_QUANT_ZERO_NUMBER || IS_ONE_OF(w->zero_dtype, zeros)) &&
+	       (!w->zero_adds ||
+		(w->zero == CKPT_QUANT_ZERO_NUMBER && IS_ONE_OF(w->zero_dtype, plain) &&
+		 !w->transposed && w->factor == 0 && !w->exact_power));
 }
 
 static struct ckpt_quant_layout layout_of(const struct ckpt_quant_weight *w)
@@ -328,6 +331,8 @@ static struct ckpt_quant_facts facts_of(const struct ckpt_quant_weight *w)
 		.exact_power = w->exact_power,
 		.global_divides = w->global_divides,
 		.zero_wraps = w->zero_wraps,
+		.whole_zeros = w->whole_zeros,
+		.zero_adds = w->zero_adds,
 	};
 }
 

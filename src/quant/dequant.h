@@ -29,7 +29,7 @@ enum ckpt_quant_zero {
 	CKPT_QUANT_NO_ZERO,
 	CKPT_QUANT_ZERO_FIXED,	/* ZERO_FIXED for all */
 	CKPT_QUANT_ZERO_NUMBER, /* ZEROS, numbers of ZERO_DTYPE, laid out as the scales */
-	CKPT_QUANT_ZERO_BITS,	/* ZEROS, of BITS bits in words, as the scales and ZERO_PACKED say */
+	CKPT_QUANT_ZERO_BITS, /* ZEROS, of BITS bits in words, as the scales and ZERO_PACKED say */
 };
 
 /*
@@ -43,6 +43,9 @@ enum ckpt_quant_zero {
  * Each operation is done in float32; what it gives is then rounded to the dtype that is named, to
  * the nearest, ties to even (float32: it is as it is). Without zero points, the item is rounded to
  * DIFFERENCE. FACTOR, if it is not 0: the product is multiplied by it and rounded to PRODUCT again.
+ * ZERO_ADDS: zero points are numbers of the result,
+ *
+ *	number = TO(PRODUCT(DIFFERENCE(item - ZERO_FIXED) * SCALE_IN(scale)) + zero)
  */
 struct ckpt_quant_weight {
 	uint64_t matrices, rows, cols;
@@ -101,8 +104,14 @@ struct ckpt_quant_weight {
 	enum ckpt_quant_zero zero;
 	int32_t zero_fixed;
 	struct ckpt_recipe zeros;
-	/* float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int32 */
+	/* float32, float16, bfloat16, float8_e4m3fn, int8, uint8, int32, int64 */
 	enum ckpt_dtype zero_dtype;
+	/*
+	 * Of ZERO_NUMBER: their name, borrowed, and what is no whole number from -256 to 256 is CKPT_E_FORMAT where it
+	 * is read; or NULL
+	 */
+	const char *whole_zeros;
+	bool zero_adds; /* of ZERO_NUMBER, of a weight that is neither TRANSPOSED nor has a FACTOR */
 	enum ckpt_quant_packing zero_packed;
 	uint32_t zero_add; /* to a zero point of ZERO_BITS: 1 for GPTQ's first form */
 	bool zero_wraps;   /* modulo 2 to the power of BITS */

@@ -37,7 +37,8 @@ struct ckpt_quant_facts {
 	uint32_t bits, zero_add;
 	int32_t zero_fixed;
 	float factor, nested_offset;
-	bool transposed, exact_power, global_divides, zero_wraps;
+	bool transposed, exact_power, global_divides, zero_wraps, zero_adds;
+	const char *whole_zeros;
 };
 
 struct ckpt_dequant {

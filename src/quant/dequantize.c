@@ -313,7 +313,8 @@ static int cast_numbers(struct dequantizer *d, uint32_t storage, struct ckpt_rec
 
 /*
  * Many numbers do not fit into float16: they are made in float32 first. That gives the same bits, as every product is
- * one of float32 until it is rounded; but for a factor behind a product of float16, which no format has.
+ * one of float32 until it is rounded; but for a factor behind a product of float16, which no format has. Where a zero point is
+ * added to the product, that stays rounded to float16.
  */
 static int make_numbers(struct dequantizer *d, struct ckpt_quant_group *g, uint32_t storage,
 			struct ckpt_recipe *made, struct ckpt_error *err)
@@ -328,7 +329,7 @@ static int make_numbers(struct dequantizer *d, struct ckpt_quant_group *g, uint3
 		return cast_numbers(d, storage, made, err);
 	}
 	w.to = is_half ? CKPT_DTYPE_FLOAT32 : d->q->to;
-	if (is_half && w.product == CKPT_DTYPE_FLOAT16)
+	if (is_half && w.product == CKPT_DTYPE_FLOAT16 && !w.zero_adds)
 		w.product = CKPT_DTYPE_FLOAT32;
 	rc = ckpt_quant_recipe(&w, d->to->arena, made, err);
 	return rc == 0 && is_half ? cast_numbers(d, storage, made, err) : rc;

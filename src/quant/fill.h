@@ -56,4 +56,20 @@ int ckpt_quant_check_others(const struct ckpt_quant *q, struct ckpt_error *err);
 int ckpt_fill_torchao_class(struct ckpt_quant_group *g, const json_t *says, struct ckpt_error *err);
 int ckpt_check_torchao(struct ckpt_quant *q, struct ckpt_error *err);
 
+/* torchao's AffineQuantizedTensor, which is G->whole. */
+int ckpt_fill_affine(struct ckpt_quant_group *g, struct ckpt_error *err);
+
+/* The class of a tensor of a class of its own, or NULL. */
+const struct ckpt_global *ckpt_quant_class(const struct ckpt_model *model,
+					   const struct ckpt_value *v);
+
+/* What stands under NAME in the attributes of a tensor, or NULL if that is None or there is none. */
+const struct ckpt_value *ckpt_quant_attribute(const struct ckpt_model *model,
+					      const struct ckpt_value *attributes,
+					      const char *name);
+
+/* Let V, which has to be a plain tensor, be the part of ROLE; it is called NAME behind the name of the whole. */
+int ckpt_quant_add_part(struct ckpt_quant_group *g, enum ckpt_part_role role, const char *name,
+			const struct ckpt_value *v, struct ckpt_error *err);
+
 #endif

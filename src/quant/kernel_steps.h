@@ -51,6 +51,12 @@ CKPT_QUANT_INLINE float ckpt_quant_settle(float v, float a, float b)
 	return v != v ? none : v;
 }
 
+CKPT_QUANT_INLINE void ckpt_quant_add(float *a, size_t count, float b)
+{
+	for (size_t i = 0; i < count; i++)
+		a[i] = ckpt_quant_settle(a[i] + b, a[i], b);
+}
+
 /* STEP 1: each number has its own B; 0: all have one. */
 CKPT_QUANT_INLINE void ckpt_quant_subtract(float *a, size_t count, const float *b, size_t step)
 {
@@ -92,9 +98,9 @@ CKPT_QUANT_INLINE void ckpt_quant_finish(const struct ckpt_cast_kernels *k,
 		    *zeros = in->zeros ? in->zeros + at / in->group : NULL;
 	size_t group = in->group, n;
 
-	if (group == 1 && zeros)
+	if (group == 1 && zeros && !m->adds_zeros)
 		ckpt_quant_subtract(values, count, zeros, 1);
-	for (size_t i = 0; group > 1 && zeros && i < count; i += n) {
+	for (size_t i = 0; group > 1 && zeros && !m->adds_zeros && i < count; i += n) {
 		n = count - i < group ? count - i : group;
 		ckpt_quant_subtract(values + i, n, zeros++, 0);
 	}
@@ -109,8 +115,12 @@ CKPT_QUANT_INLINE void ckpt_quant_finish(const struct ckpt_cast_kernels *k,
 		ckpt_quant_round_block(k, m->product, values, count);
 		ckpt_quant_multiply(values, count, &m->factor, 0);
 	}
-	if (m->product != m->to) /* else the last step rounds */
+	if (m->product != m->to || m->adds_zeros) /* else the last step rounds */
 		ckpt_quant_round_block(k, m->product, values, count);
+	for (size_t i = 0; zeros && m->adds_zeros && i < count; i += n) {
+		n = count - i < group ? count - i : group;
+		ckpt_quant_add(values + i, n, *zeros++);
+	}
 	out = (uint8_t *)out + at * ckpt_dtype_size(m->to);
 	if (m->to == CKPT_DTYPE_FLOAT16)
 		k->float32_to_float16((uint32_t *)(void *)values, out, count);

@@ -13,6 +13,7 @@
  *
  *	TO(PRODUCT(DIFFERENCE(VALUES[code] - zero) * scale)), and once more times FACTOR if it is not 0
  *
+ * or, with ADDS_ZEROS, TO(PRODUCT(DIFFERENCE(VALUES[code]) * scale) + zero), of which only the plain set knows;
  * each operation in float32, and rounded to the dtype that is named. What is no number keeps the
  * bits of the first operand that is none, and gets quiet; one of numbers alone (0 * infinity) is
  * the negative one that x86 makes. Rounded to bfloat16 it is 0xFFFF, as in torch's loops.
@@ -27,6 +28,7 @@ struct ckpt_quant_math {
 	enum ckpt_dtype item;
 	enum ckpt_dtype difference, product, to; /* float32, float16, bfloat16 */
 	float factor;
+	bool adds_zeros;
 };
 
 enum { CKPT_QUANT_NAN = 0xFFFF /* in bfloat16 */ };

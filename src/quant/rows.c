@@ -9,6 +9,8 @@
  */
 #include "quant/dequant_inner.h"
 
+#include "base/double.h"
+#include "base/text.h"
 #include "tensor/cast.h"
 
 #include <stdlib.h>
@@ -46,7 +48,7 @@ int ckpt_quant_reader_new(const struct ckpt_dequant *q, const struct ckpt_quant_
 		return ckpt_fail_nomem(err);
 	r->q = q;
 	r->kept = kept;
-	r->kernels = ckpt_quant_best();
+	r->kernels = q->w.zero_adds ? &ckpt_quant_plain : ckpt_quant_best();
 	r->count = 0;
 	memset(r->windows, 0, sizeof(r->windows));
 	return 0;
@@ -167,6 +169,7 @@ static int read_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t at
 static void widen_zeros(enum ckpt_dtype dtype, const uint8_t *bytes, size_t count, float *out)
 {
 	int32_t wide;
+	int64_t widest;
 
 	switch (dtype) {
 	case CKPT_DTYPE_INT8:
@@ -183,8 +186,29 @@ static void widen_zeros(enum ckpt_dtype dtype, const uint8_t *bytes, size_t coun
 			out[i] = (float)wide;
 		}
 		break;
+	case CKPT_DTYPE_INT64:
+		for (size_t i = 0; i < count; i++) {
+			memcpy(&widest, bytes + i * sizeof(widest), sizeof(widest));
+			out[i] = (float)widest;
+		}
+		break;
 	default: ckpt_cast_items(dtype, CKPT_DTYPE_FLOAT32, bytes, out, count);
 	}
+}
+
+static int check_whole(const char *name, const float *zeros, size_t count, struct ckpt_error *err)
+{
+	char shown[200], number[32];
+
+	for (size_t i = 0; i < count; i++) {
+		if (zeros[i] >= -256 && zeros[i] <= 256 && zeros[i] == (float)(int)zeros[i])
+			continue;
+		ckpt_double_format(number, sizeof(number), 6, (double)zeros[i]);
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "'%s' has %s, wanted whole numbers from -256 to 256",
+				 ckpt_escape(shown, sizeof(shown), name, strlen(name)), number);
+	}
+	return 0;
 }
 
 /* Codes of zero points that lie along the rows of the scales: in one row of words, or in two. */
@@ -249,7 +273,9 @@ static int read_zeros(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row
 			       count * size, &bytes, err);
 		if (rc == 0)
 			widen_zeros(q->w.zero_dtype, bytes, count, r->zeros);
-		return rc;
+		return rc == 0 && q->w.whole_zeros
+			       ? check_whole(q->w.whole_zeros, r->zeros, count, err)
+			       : rc;
 	}
 	base = matrix * q->zero_packed_rows * q->zero_row_bytes;
 	if (q->zero_layout.along_rows)

@@ -202,10 +202,11 @@ static void subtract_from_values(const struct ckpt_dequant *q, struct ckpt_quant
 {
 	float values[256];
 
-	if (q->w.zero == CKPT_QUANT_ZERO_NUMBER || q->w.zero == CKPT_QUANT_ZERO_BITS)
+	if ((q->w.zero == CKPT_QUANT_ZERO_NUMBER || q->w.zero == CKPT_QUANT_ZERO_BITS) &&
+	    !q->w.zero_adds)
 		return;
 	memcpy(values, m->values, sizeof(values));
-	for (unsigned i = 0; q->w.zero == CKPT_QUANT_ZERO_FIXED && i < 256; i++)
+	for (unsigned i = 0; (q->w.zero == CKPT_QUANT_ZERO_FIXED || q->w.zero_adds) && i < 256; i++)
 		values[i] -= (float)q->w.zero_fixed;
 	ckpt_quant_round(m->difference, values, 256);
 	m->difference = CKPT_DTYPE_FLOAT32;
@@ -327,6 +328,7 @@ int ckpt_quant_keep(const struct ckpt_dequant *q, struct ckpt_quant_kept **out,
 	kept->math.difference = q->w.difference;
 	kept->math.product = q->w.product;
 	kept->math.to = q->w.to;
+	kept->math.adds_zeros = q->w.zero_adds;
 	kept->math.factor = q->w.exact_power ? 2 : q->w.factor; /* with the half of the scale */
 	set_values(q, kept);
 	subtract_from_values(q, &kept->math);

@@ -3,7 +3,7 @@
  * Tensors that say on their own how they are quantized, so that neither names nor a configuration are asked: those that torch
  * quantized itself (torch.quantize_per_tensor() and its like), whose numbers are those of <ckpt/read.h>
  * (src/array/quantized.c), and torchao's classes as torch.save() pickles them, whose attributes are the parts and settings that a
- * safetensors file has elsewhere (torchao.c).
+ * safetensors file has elsewhere (torchao.c, affine.c).
  *
  * What must stay true: a tensor is listed once, however many names it has; a quantized class that is not known is an error.
  */
@@ -89,38 +89,37 @@ static int add_quantized(struct ckpt_quant *q, const struct ckpt_tensor *t, stru
 
 /* ---- torchao ---- */
 
-/* The class of a wrapper subclass: _rebuild_from_type_v2(func, class, args, state). */
-static const struct ckpt_global *class_of(const struct ckpt_model *model,
-					  const struct ckpt_value *v)
+/* _rebuild_from_type_v2(func, class, args, state) */
+const struct ckpt_global *ckpt_quant_class(const struct ckpt_model *model,
+					   const struct ckpt_value *v)
 {
 	const struct ckpt_value *cls = v->kind == CKPT_CALL ? ckpt_plain_arg(model, v, 1) : NULL;
 
 	return cls && cls->kind == CKPT_GLOBAL ? cls->u.global : NULL;
 }
 
-/* Attribute NAME, or NULL if it is None or there is none. */
-static const struct ckpt_value *attribute(const struct ckpt_quant_group *g, const char *name)
+const struct ckpt_value *ckpt_quant_attribute(const struct ckpt_model *model,
+					      const struct ckpt_value *attributes, const char *name)
 {
-	const struct ckpt_model *model = g->quant->model;
-	const struct ckpt_value *v =
-		g->whole->attributes ? ckpt_state_find(model, g->whole->attributes, name) : NULL;
+	const struct ckpt_value *v = attributes ? ckpt_state_find(model, attributes, name) : NULL;
 
 	v = v ? ckpt_model_now(model, v) : NULL;
 	return v && v->kind != CKPT_NONE ? v : NULL;
 }
 
-static int add_part(struct ckpt_quant_group *g, enum ckpt_part_role role, const char *name,
-		    struct ckpt_error *err)
+static const struct ckpt_value *attribute(const struct ckpt_quant_group *g, const char *name)
 {
-	const struct ckpt_value *v = attribute(g, name);
+	return ckpt_quant_attribute(g->quant->model, g->whole->attributes, name);
+}
+
+int ckpt_quant_add_part(struct ckpt_quant_group *g, enum ckpt_part_role role, const char *name,
+			const struct ckpt_value *v, struct ckpt_error *err)
+{
 	struct ckpt_quant *q = g->quant;
 	struct ckpt_buf full = { 0 };
-	struct ckpt_tensor *t;
+	struct ckpt_tensor *t = ckpt_arena_calloc(q->arena, 1, sizeof(*t));
 	int rc;
 
-	if (!v)
-		return 0;
-	t = ckpt_arena_calloc(q->arena, 1, sizeof(*t));
 	if (!t)
 		return ckpt_arena_fail(q->arena, err);
 	rc = ckpt_tensor_parse(q->model, v, q->arena, t, err);
@@ -175,6 +174,16 @@ static json_t *settings_of(const struct ckpt_quant_group *g)
 	return data;
 }
 
+/* The parts together are a tensor of the shape that the whole is said to have. */
+static int check_shape(const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	if (g->ndim == g->whole->ndim &&
+	    !memcmp(g->shape, g->whole->shape, g->ndim * sizeof(*g->shape)))
+		return 0;
+	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+				 "the tensor that it is a part of has another shape");
+}
+
 static int fill_wrapper(struct ckpt_quant_group *g, const char *class, struct ckpt_error *err)
 {
 	static const struct {
@@ -189,7 +198,9 @@ static int fill_wrapper(struct ckpt_quant_group *g, const char *class, struct ck
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
-		rc = add_part(g, parts[i].role, parts[i].name, err);
+		const struct ckpt_value *v = attribute(g, parts[i].name);
+
+		rc = v ? ckpt_quant_add_part(g, parts[i].role, parts[i].name, v, err) : 0;
 		if (rc == 0 && g->parts[parts[i].role].entry)
 			json_array_append_new(names, json_string(parts[i].name));
 	}
@@ -209,18 +220,25 @@ static int fill_wrapper(struct ckpt_quant_group *g, const char *class, struct ck
 	if (rc == 0)
 		rc = ckpt_fill_torchao_class(g, says, err);
 	json_decref(says);
-	if (rc == 0 && (g->ndim != g->whole->ndim ||
-			memcmp(g->shape, g->whole->shape, g->ndim * sizeof(*g->shape)) != 0))
-		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
-				       "the tensor that it is a part of has another shape");
-	return rc;
+	return rc < 0 ? rc : check_shape(g, err);
+}
+
+static const char *name_class(const struct ckpt_model *model, const struct ckpt_value *v, char *buf,
+			      size_t len)
+{
+	const struct ckpt_global *class = ckpt_quant_class(model, v);
+
+	return class ? ckpt_escape(buf, len, class->name, strlen(class->name)) : "a tensor";
 }
 
 /* A class of torchao. Others (DTensor, those of programs) are left, as far as torch tells that they are tensors. */
 static int add_wrapper(struct ckpt_quant *q, const struct ckpt_tensor *t, struct ckpt_error *err)
 {
-	const struct ckpt_global *class = class_of(q->model, t->value);
+	const struct ckpt_global *class = ckpt_quant_class(q->model, t->value);
+	const struct ckpt_value *inner;
 	struct ckpt_quant_group *g;
+	char shown[80], shown_inner[80];
+	int rc;
 
 	if (!class || strncmp(class->module, "torchao.", 8) != 0)
 		return 0;
@@ -228,7 +246,18 @@ static int add_wrapper(struct ckpt_quant *q, const struct ckpt_tensor *t, struct
 	if (!g)
 		return CKPT_E_NOMEM;
 	q->has_wrappers = true;
-	return fill_wrapper(g, class->name, err);
+	inner = attribute(g, "original_weight_tensor");
+	if (inner) /* torchao has no dequantize() of these, which would say what is meant */
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "'%.200s' is a %s of torchao around %s, which ckpt does not know",
+				 g->name,
+				 ckpt_escape(shown, sizeof(shown), class->name,
+					     strlen(class->name)),
+				 name_class(q->model, inner, shown_inner, sizeof(shown_inner)));
+	if (strcmp(class->name, "AffineQuantizedTensor") != 0)
+		return fill_wrapper(g, class->name, err);
+	rc = ckpt_fill_affine(g, err);
+	return rc < 0 ? rc : check_shape(g, err);
 }
 
 /* ---- Transformer Engine ---- */
@@ -257,7 +286,7 @@ static int refuse_engine(void *ctx, const struct ckpt_walk_step *step, struct ck
 		return CKPT_WALK_ENTER;
 	class = engine_class(q->model, ckpt_model_now(q->model, step->value->u.call->func));
 	if (!class)
-		class = class_of(q->model, step->value);
+		class = ckpt_quant_class(q->model, step->value);
 	if (!class || strncmp(class->module, "transformer_engine.", 19) != 0 ||
 	    !strstr(class->module, "tensor"))
 		return CKPT_WALK_ENTER;

@@ -19,7 +19,7 @@ TARGETS = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 def ask(command, work, *arguments):
     done = subprocess.run([*shlex.split(command), "quantized_pickled_files.py", *arguments], cwd=work, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
-    return done.returncode, done.stdout.strip(), done.stderr.strip()
+    return done.returncode, done.stdout.partition("judged:")[2].strip(), done.stderr.strip()  # an import of torchao may print, too
 
 
 def check(ckpt, command, work):
@@ -35,20 +35,32 @@ def check(ckpt, command, work):
     return passed, wrong
 
 
+def commands():
+    given = os.environ.get("CKPT_PYTHON", "")
+    return list(reversed(given.split(";"))) if given else []
+
+
 def main():
-    command = None if each_torch.has_none() else quantized.newest_torch()
-    if command is None:
+    """Every torch is asked with every torchao: old ones have classes that new ones do not, and the other way around."""
+    if each_torch.has_none():
         return each_torch.SKIPPED
-    with each_torch.folder("quantized_pickled") as work:
-        quantized.put_packages(os.environ.get("CKPT_QUANT_SITE", "").split(";")[0], work)
-        status, _, error = ask(command, work, "write")
-        if status:
-            print("skipped: torchao cannot be used: %s" % error.rpartition("\n")[2])
-            return each_torch.SKIPPED
-        passed, wrong = check(os.path.abspath(os.environ["CKPT"]), command, work)
+    ckpt, passed, wrong, skipped = os.path.abspath(os.environ["CKPT"]), 0, [], []
+    for site in os.environ.get("CKPT_QUANT_SITE", "").split(";"):
+        for command in commands():
+            with each_torch.folder("quantized_pickled") as work:
+                quantized.put_packages(site, work)
+                status, _, error = ask(command, work, "write")
+                if status:
+                    skipped.append("%s: torchao cannot be used: %s" % (command, error.rpartition("\n")[2]))
+                    continue
+                found, bad = check(ckpt, command, work)
+                passed += found
+                wrong += ["%s: %s" % (command, text) for text in bad]
+    for text in skipped:
+        print("skipped:", text)
     for text in wrong:
         print("FAIL", text)
-    return each_torch.tell(passed, len(wrong))
+    return each_torch.tell(passed, len(wrong)) if passed or wrong else each_torch.SKIPPED
 
 
 if __name__ == "__main__":

@@ -20,12 +20,11 @@ def weight(dtype=torch.bfloat16, rows=32, cols=64):
     return torch.randn(rows, cols, dtype=torch.float32).mul(0.7).to(dtype)
 
 
-def cases():
+def todays_cases():
     from torchao.prototype.mx_formats.mx_tensor import MXTensor
     from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
     from torchao.quantization import Float8Tensor, Int8Tensor, Int8WeightOnlyConfig, IntxUnpackedToInt8Tensor, quantize_
     from torchao.quantization.granularity import PerRow, PerTensor
-    torch.manual_seed(3)
     out = collections.OrderedDict()
     for dtype in (torch.bfloat16, torch.float32):
         end = "" if dtype == torch.bfloat16 else "_f32"
@@ -41,6 +40,107 @@ def cases():
     quantize_(module, Int8WeightOnlyConfig(version=2))
     out["parameter"], out["state"], out["bias"] = module.weight, module.state_dict()["weight"], module.bias.detach()
     out["shown_again"] = out["int8"]
+    if not hasattr(out["mxfp8"], "elem_dtype"):     # torchao 0.15 calls it otherwise, and it is not read
+        out = collections.OrderedDict((name, t) for name, t in out.items() if not name.startswith(("mxfp8", "mxfp4", "nvfp4")))
+    return out
+
+
+def affine_classes():
+    """The class, its plain impl and layout, its float8 ones and the domains of zero points, whatever this torchao calls them."""
+    from torchao.dtypes import affine_quantized_tensor as affine, utils
+    from torchao.quantization.quant_primitives import ZeroPointDomain
+    try:
+        from torchao.dtypes.floatx.float8_layout import Float8AQTTensorImpl, Float8Layout
+        from torchao.dtypes.uintx.plain_layout import PlainAQTTensorImpl
+        return affine.AffineQuantizedTensor, (PlainAQTTensorImpl, utils.PlainLayout), (Float8AQTTensorImpl, Float8Layout), ZeroPointDomain
+    except ImportError:
+        return (affine.AffineQuantizedTensor, (affine.PlainAQTLayout, utils.PlainLayoutType),
+                (affine.Float8AQTLayout, affine.Float8LayoutType), ZeroPointDomain)
+
+
+def scales_of(shape, dtype):
+    """Some of them make numbers that float16 does not hold."""
+    out = torch.rand(shape, dtype=torch.float32).mul(0.05) + 0.001
+    flat = out.view(-1)
+    for at, value in enumerate((600.0, 3e-7, 1e-9)[:flat.numel() // 4]):
+        flat[at * 3] = value
+    return out.to(dtype)
+
+
+def affine_plain(domain, item, block, shape=(32, 64), scale=torch.bfloat16, zero=None, bounds=(None, None), keeps=True):
+    """One of random integers. KEEPS: scales have a dimension of 1 for what is one block, as reductions that keep it make them."""
+    kind, (impl, layout), _, domains = affine_classes()
+    low, high = bounds if bounds[0] is not None else (torch.iinfo(item).min, torch.iinfo(item).max)
+    counts = [size // of for size, of in zip(shape, block)]
+    counts = counts if keeps else [count for count, of, size in zip(counts, block, shape) if of != size or of == 1]
+    zeros = None
+    if zero is not None:
+        zeros = torch.randint(low, high + 1, counts).to(zero) if domain == "INT" else torch.randn(counts).to(zero)
+    data = torch.randint(low, high + 1, shape).to(item)
+    return kind(impl(data, scales_of(counts, scale), zeros, layout()), tuple(block), torch.Size(shape), *bounds, domains[domain], dtype=torch.bfloat16)
+
+
+def affine_float8(item, block, shape=(32, 64), scale=torch.float32, keeps=True, domain="NONE"):
+    kind, _, (impl, layout), domains = affine_classes()
+    counts = [size // of for size, of in zip(shape, block)]
+    counts = counts if keeps else [count for count, of, size in zip(counts, block, shape) if of != size or of == 1]
+    data = torch.randn(shape).to(item)
+    return kind(impl(data, scales_of(counts, scale), False, layout()), tuple(block), torch.Size(shape), None, None, domains[domain], dtype=torch.bfloat16)
+
+
+def affine_cases():
+    from torchao.quantization import quantize_, quant_api
+    named = {"int8": ("int8_weight_only", "Int8WeightOnlyConfig", {"version": 1}), "int8_groups": ("int8_weight_only", "Int8WeightOnlyConfig", {"version": 1, "group_size": 32}),
+             "float8": ("float8_weight_only", "Float8WeightOnlyConfig", {"version": 1})}
+    out = collections.OrderedDict()
+    domains = affine_classes()[3].__members__
+    for name, (old, new, settings) in named.items():
+        config = getattr(quant_api, new, None)
+        known = getattr(config, "__dataclass_fields__", None)
+        settings = {key: value for key, value in settings.items() if (key in known if known else key != "version")}
+        module = torch.nn.Linear(64, 32).bfloat16()
+        try:
+            quantize_(module, config(**settings) if known else getattr(quant_api, old)(**settings))
+        except (AttributeError, TypeError):     # a setting that came later
+            continue
+        out["affine_" + name], out["affine_state_" + name] = module.weight, module.state_dict()["weight"]
+    floats = (torch.float32, torch.float16, torch.bfloat16)
+    for scale in floats:
+        end = "_" + str(scale).rpartition(".")[2]
+        for block in ((1, 64), (1, 16), (32, 64), (8, 16), (32, 1), (1, 1), (4, 64)):
+            for keeps in (True, False):
+                key = "_%dx%d%s%s" % (*block, end, "" if keeps else "_flat")
+                out["int" + key] = affine_plain("INT", torch.int8, block, scale=scale, zero=torch.int64, keeps=keeps)
+                out["float" + key] = affine_plain("FLOAT", torch.uint8, block, scale=scale, zero=scale, keeps=keeps)
+        for zero in (None, torch.int8, torch.int32, *floats):
+            out["zero_%s%s" % (zero, end)] = affine_plain("INT", torch.int8, (1, 32), scale=scale, zero=zero, bounds=(-8, 7))
+        for zero in (None, *floats):
+            out["added_%s%s" % (zero, end)] = affine_plain("FLOAT", torch.uint8, (1, 32), scale=scale, zero=zero, bounds=(0, 15))
+        out["unsigned" + end] = affine_plain("INT", torch.uint8, (1, 32), scale=scale, zero=torch.uint8)
+        if "NONE" in domains:
+            out["none" + end] = affine_plain("NONE", torch.int8, (1, 32), scale=scale)
+        out["matrices" + end] = affine_plain("INT", torch.int8, (1, 1, 16), shape=(3, 8, 32), scale=scale, zero=torch.int64)
+        out["one_for_matrices" + end] = affine_plain("INT", torch.int8, (3, 8, 32), shape=(3, 8, 32), scale=scale, zero=torch.int64)
+        for item in (torch.float8_e4m3fn, torch.float8_e5m2):
+            if "NONE" in domains:
+                out["fp8_%s_rows%s" % (item, end)] = affine_float8(item, (1, 64), scale=scale)
+                out["fp8_%s_all%s" % (item, end)] = affine_float8(item, (32, 64), scale=scale)
+    out["affine_turned"] = affine_plain("INT", torch.int8, (1, 64), zero=torch.int64, keeps=False).t()
+    out["affine_again"] = out["unsigned_float32"]
+    return out
+
+
+def cases():
+    """Those of the classes that this torchao has."""
+    torch.manual_seed(3)
+    out, why = collections.OrderedDict(), []
+    for some in (todays_cases, affine_cases):
+        try:
+            out.update(some())
+        except ImportError as error:
+            why.append(error)
+    if not out:
+        raise why[0]
     return out
 
 
@@ -73,9 +173,8 @@ def judge(path, dtype):
 def main(what, *arguments):
     if what == "write":
         torch.save(cases(), "in.pt")
-        print("written")
     else:
-        print("; ".join(judge(arguments[0], getattr(torch, arguments[1]))))
+        print("judged:", "; ".join(judge(arguments[0], getattr(torch, arguments[1]))))
 
 
 main(*sys.argv[1:])

@@ -11,6 +11,7 @@
 #include <libdeflate.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,12 +54,14 @@ static double small_float(uint32_t code, int exponent_bits, int mantissa_bits, i
 static float slow_number(enum ckpt_dtype dtype, const uint8_t *bytes)
 {
 	uint32_t wide = 0;
+	int64_t widest;
 	float v;
 
 	switch (dtype) {
 	case CKPT_DTYPE_INT8: return (int8_t)*bytes;
 	case CKPT_DTYPE_UINT8: return *bytes;
 	case CKPT_DTYPE_INT32: memcpy(&wide, bytes, 4); return (float)(int32_t)wide;
+	case CKPT_DTYPE_INT64: memcpy(&widest, bytes, 8); return (float)widest;
 	case CKPT_DTYPE_FLOAT8_E4M3FN:
 		return (*bytes & 0x7F) == 0x7F ? NAN : (float)small_float(*bytes, 4, 3, 7);
 	case CKPT_DTYPE_FLOAT8_E4M3FNUZ:
@@ -215,7 +218,7 @@ static float slow_dequantize(const struct weight *x, uint64_t m, uint64_t row, u
 		 scale_rows = ceil_div(w->rows, block_rows),
 		 scale_cols = ceil_div(w->cols, block_cols), scale_row = row / block_rows,
 		 scale_col = col / block_cols, i;
-	float v = slow_item(x, m, row, col);
+	float v = slow_item(x, m, row, col), zero_number = 0;
 
 	if (x->row_groups)
 		scale_row =
@@ -223,10 +226,13 @@ static float slow_dequantize(const struct weight *x, uint64_t m, uint64_t row, u
 	if (x->col_groups)
 		scale_col = (uint64_t)x->col_groups[col];
 	i = (m * scale_rows + scale_row) * scale_cols + scale_col;
-	if (w->zero == CKPT_QUANT_ZERO_FIXED)
+	if (w->zero == CKPT_QUANT_ZERO_FIXED || w->zero_adds)
 		v -= (float)w->zero_fixed;
 	if (w->zero == CKPT_QUANT_ZERO_NUMBER)
-		v -= slow_number(w->zero_dtype, x->zeros + i * ckpt_dtype_size(w->zero_dtype));
+		zero_number =
+			slow_number(w->zero_dtype, x->zeros + i * ckpt_dtype_size(w->zero_dtype));
+	if (!w->zero_adds)
+		v -= zero_number;
 	if (w->zero == CKPT_QUANT_ZERO_BITS) {
 		uint32_t zero = slow_bits(w, w->zero_packed, x->zeros, m, scale_rows, scale_cols,
 					  scale_row, scale_col) +
@@ -240,6 +246,8 @@ static float slow_dequantize(const struct weight *x, uint64_t m, uint64_t row, u
 	v = slow_round(w->product, v * slow_scale(x, m, i));
 	if (w->factor != 0)
 		v = slow_round(w->product, v * w->factor);
+	if (w->zero_adds)
+		v += zero_number;
 	return slow_round(w->to, v);
 }
 
@@ -255,12 +263,15 @@ static uint8_t *random_numbers(enum ckpt_dtype dtype, uint64_t len)
 		0,	    0x80000000, 0x7F800000, 0xFF800000, 0x7FC00001,
 		0x7F7FFFFF, 1,		0x00400000, 0x33800000, 0x47800000
 	};
+	bool is_integer = dtype == CKPT_DTYPE_INT32 || dtype == CKPT_DTYPE_INT64;
 	uint32_t size = ckpt_dtype_size(dtype);
 	uint8_t *bytes = malloc(len + 1);
 
 	for (uint64_t i = 0; i < len; i++)
 		bytes[i] = (uint8_t)next_random();
-	for (uint64_t i = 0; size > 1 && dtype != CKPT_DTYPE_INT32 && i + size <= len; i += size) {
+	for (uint64_t i = 0; dtype == CKPT_DTYPE_INT64 && i + 8 <= len; i += 8)
+		memcpy(bytes + i, &(int64_t){ (int64_t)below(600) - 300 }, 8);
+	for (uint64_t i = 0; size > 1 && !is_integer && i + size <= len; i += size) {
 		uint32_t v = (uint32_t)next_random() & 0xBFFFFFFF;
 
 		v = (v & 0x8007FFFF) | (0x3D000000 + below(6) * 0x800000); /* 0.03 to 2 */
@@ -370,13 +381,18 @@ static void choose_zeros(struct weight *x, uint64_t scale_rows, uint64_t scale_c
 	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT32,  CKPT_DTYPE_FLOAT16,
 						 CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_INT8,
 						 CKPT_DTYPE_UINT8,    CKPT_DTYPE_FLOAT8_E4M3FN,
-						 CKPT_DTYPE_INT32 };
+						 CKPT_DTYPE_INT32,    CKPT_DTYPE_INT64 };
 	struct ckpt_quant_weight *w = &x->w;
 	uint64_t len = 0;
 
 	w->zero = (enum ckpt_quant_zero)below(4);
 	w->zero_fixed = (int32_t)below(300) - 100;
 	w->zero_dtype = types[below(COUNT(types))];
+	w->zero_adds =
+		w->zero == CKPT_QUANT_ZERO_NUMBER && !w->transposed && w->factor == 0 &&
+		(w->zero_dtype == CKPT_DTYPE_FLOAT32 || w->zero_dtype == CKPT_DTYPE_FLOAT16 ||
+		 w->zero_dtype == CKPT_DTYPE_BFLOAT16) &&
+		below(2);
 	w->zero_packed = (enum ckpt_quant_packing)below(3);
 	w->zero_add = below(2);
 	w->zero_wraps = below(2);
@@ -1050,6 +1066,44 @@ static void what_cannot_be_is_refused(void **state)
 	assert_string_equal(unit_text(&err), "group 0 has 3 columns, 4 are usual");
 	w.group_of_col = memory(in_order, 32);
 	assert_int_equal(open_and_read(&w), 0);
+	w = small_weight();
+	w.zero = CKPT_QUANT_ZERO_NUMBER;
+	w.zero_dtype = CKPT_DTYPE_INT64;
+	w.zeros = memory((const int64_t[4]){ 0 }, 32);
+	w.zero_adds = true;
+	assert_int_equal(open_and_read(&w), CKPT_E_UNSUPPORTED);
+	w.zero_dtype = CKPT_DTYPE_FLOAT32;
+	w.zeros.len = 16;
+	w.transposed = true;
+	assert_int_equal(open_and_read(&w), CKPT_E_UNSUPPORTED);
+}
+
+static void zero_points_have_to_be_whole_where_that_is_said(void **state)
+{
+	static const int64_t wide[][4] = { { 256 }, { -256 }, { 257 }, { INT64_MIN } };
+	static const float floats[][4] = { { -3 }, { 2.5F }, { NAN }, { -INFINITY } };
+	static const char *const told[] = { "257", "-9.22337e+18", "2.5", "nan", "-inf" };
+	struct ckpt_quant_weight w = small_weight();
+	char want[100];
+
+	(void)state;
+	w.zero = CKPT_QUANT_ZERO_NUMBER;
+	w.whole_zeros = "w.zero_point";
+	for (size_t i = 0, wrong = 0; i < 8; i++) {
+		w.zero_dtype = i < 4 ? CKPT_DTYPE_INT64 : CKPT_DTYPE_FLOAT32;
+		w.zeros = i < 4 ? memory(wide[i], 32) : memory(floats[i - 4], 16);
+		if (i < 2 || i == 4) {
+			assert_int_equal(open_and_read(&w), 0);
+			continue;
+		}
+		assert_int_equal(open_and_read(&w), CKPT_E_FORMAT);
+		snprintf(want, sizeof(want),
+			 "'w.zero_point' has %s, wanted whole numbers from -256 to 256",
+			 told[wrong++]);
+		assert_string_equal(unit_text(&err), want);
+	}
+	w.whole_zeros = NULL;
+	assert_int_equal(open_and_read(&w), 0);
 }
 
 static void sides_that_are_too_long_for_memory_are_refused(void **state)
@@ -1111,6 +1165,7 @@ UNIT_SUITE(test_dequant)
 		cmocka_unit_test(reads_that_fail_are_told),
 		cmocka_unit_test(lengths_that_do_not_fit_are_refused),
 		cmocka_unit_test(what_cannot_be_is_refused),
+		cmocka_unit_test(zero_points_have_to_be_whole_where_that_is_said),
 		cmocka_unit_test(sides_that_are_too_long_for_memory_are_refused),
 		cmocka_unit_test(a_weight_without_numbers_has_no_bytes),
 	};

@@ -77,6 +77,7 @@ static void choose_math(struct ckpt_quant_math *m)
 	m->product = plain[below(3) ? 0 : below(3)];
 	m->to = plain[below(3)];
 	m->factor = below(4) ? 0 : any_float();
+	m->adds_zeros = false; /* the plain set alone */
 }
 
 /* Scales that are numbers in one of two rounds: one that is none takes all of its group another way. */

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized tensors that are objects of a class, in torch.save files: the sound ones are numbers, the damaged ones errors. Needs no torch.
+
+    CKPT=build/ckpt python3 tests/interop/quantized_objects.py
+
+The pickles are written here opcode by opcode, so that nothing has to have the classes. What is damaged has to be an error that names the
+tensor, and leaves no file.
+"""
+
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+STORAGES = {"float32": ("FloatStorage", 4), "float16": ("HalfStorage", 2), "bfloat16": ("BFloat16Storage", 2), "float64": ("DoubleStorage", 8),
+            "int8": ("CharStorage", 1), "uint8": ("ByteStorage", 1), "int32": ("IntStorage", 4), "int64": ("LongStorage", 8), "bool": ("BoolStorage", 1)}
+CODES = {"float32": "f", "float16": "e", "float64": "d", "int8": "b", "uint8": "B", "int32": "i", "int64": "q", "bool": "?"}
+
+
+class Global:
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+
+
+class Call:
+    """FUNC(*ARGS); with KIND b"\\x81" FUNC.__new__(*ARGS)."""
+
+    def __init__(self, func, *args, kind=b"R", state=None):
+        self.func, self.args, self.kind, self.state = func, args, kind, state
+
+
+class Storage:
+    def __init__(self, dtype, data):
+        self.dtype, self.data = dtype, data
+
+
+class Writer:
+    def __init__(self):
+        self.out, self.storages = bytearray(b"\x80\x02"), []
+
+    def put(self, v):
+        if v is None or isinstance(v, bool):
+            self.out += {None: b"N", True: b"\x88", False: b"\x89"}[v]
+        elif isinstance(v, int):
+            self.out += b"J" + struct.pack("<i", v) if -2**31 <= v < 2**31 else b"\x8a\x08" + struct.pack("<q", v)
+        elif isinstance(v, float):
+            self.out += b"G" + struct.pack(">d", v)
+        elif isinstance(v, str):
+            self.out += b"X" + struct.pack("<I", len(v.encode())) + v.encode()
+        elif isinstance(v, Global):
+            self.out += b"c%s\n%s\n" % (v.module.encode(), v.name.encode())
+        elif isinstance(v, (tuple, list, dict)):
+            self.put_items(v)
+        elif isinstance(v, Call):
+            self.put(v.func)
+            self.put(tuple(v.args))
+            self.out += v.kind
+            if v.state is not None:
+                self.put(v.state)
+                self.out += b"b"
+        else:
+            self.put_storage(v)
+
+    def put_items(self, v):
+        self.out += {tuple: b"(", list: b"](", dict: b"}("}[type(v)]
+        for item in [part for pair in v.items() for part in pair] if isinstance(v, dict) else v:
+            self.put(item)
+        self.out += {tuple: b"t", list: b"e", dict: b"u"}[type(v)]
+
+    def put_storage(self, v):
+        if v not in self.storages:
+            self.storages.append(v)
+        name, size = STORAGES.get(v.dtype, ("UntypedStorage", 1))
+        self.put(("storage", Global("torch" if v.dtype in STORAGES else "torch.storage", name), str(self.storages.index(v)), "cpu", len(v.data) // size))
+        self.out += b"Q"
+
+
+def write(path, value):
+    writer = Writer()
+    writer.put(value)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x/data.pkl", bytes(writer.out) + b".")
+        archive.writestr("x/byteorder", "little")
+        for key, storage in enumerate(writer.storages):
+            archive.writestr("x/data/%d" % key, storage.data)
+        archive.writestr("x/version", "3\n")
+
+
+def tensor(dtype, shape, numbers):
+    """NUMBERS: a list, or the bytes."""
+    data = bytes(numbers) if dtype not in CODES or isinstance(numbers, bytes) else struct.pack("<%d%s" % (len(numbers), CODES[dtype]), *numbers)
+    stride, step = [], 1
+    for size in reversed(shape):
+        stride.insert(0, step)
+        step *= size
+    arguments = [Storage(dtype, data), 0, tuple(shape), tuple(stride), False, Call(Global("collections", "OrderedDict"))]
+    if dtype in STORAGES:
+        return Call(Global("torch._utils", "_rebuild_tensor_v2"), *arguments)
+    return Call(Global("torch._utils", "_rebuild_tensor_v3"), *arguments, Global("torch", dtype))
+
+
+def wrapper(module, name, dtype, shape, attributes):
+    kind = Global(module, name)
+    strided = Call(Global("torch.serialization", "_get_layout"), "torch.strided")
+    device = Call(Global("torch", "device"), "cpu")
+    stride = tuple(16 ** (len(shape) - 1 - at) for at in range(len(shape)))
+    return Call(Global("torch._tensor", "_rebuild_from_type_v2"), Global("torch._utils", "_rebuild_wrapper_subclass"), kind,
+                (kind, Global("torch", dtype), tuple(shape), stride, 0, strided, device, False), attributes)
+
+
+# ---- AffineQuantizedTensor of torchao ----
+
+DTYPES = "torchao.dtypes."
+ABSENT = object()
+IMPLS = {"PlainAQTTensorImpl": "uintx.plain_layout", "Float8AQTTensorImpl": "floatx.float8_layout", "TensorCoreTiledAQTTensorImpl": "uintx.tensor_core_tiled_layout",
+         "UintxAQTTensorImpl": "uintx.uintx_layout"}
+
+
+def layout(name="PlainLayout"):
+    return Call(Global(DTYPES + "utils", name), kind=b"\x81")
+
+
+def domain(value):
+    return Call(Global("torchao.quantization.quant_primitives", "ZeroPointDomain"), value)
+
+
+def without_absent(attributes):
+    return {name: value for name, value in attributes.items() if value is not ABSENT}
+
+
+ROWS, COLS = 4, 16
+ITEMS = [at * 7 % 256 - 128 for at in range(ROWS * COLS)]
+SCALES = [0.5 + at for at in range(8)]
+ZEROS = [at - 3 for at in range(8)]
+
+
+def affine(impl="PlainAQTTensorImpl", impl_layout=None, items=None, scale=None, zero=None, shape=(ROWS, COLS), tensor_impl=None, more=None, **settings):
+    """Sound as it is: int8 in groups of 8, with zero points."""
+    inner = {"int_data": tensor("int8", [ROWS, COLS], ITEMS) if items is None else items,
+             "scale": tensor("float32", [ROWS, 2], SCALES) if scale is None else scale,
+             "zero_point": tensor("int64", [ROWS, 2], ZEROS) if zero is None else zero,
+             "_layout": layout() if impl_layout is None else impl_layout, **(more or {})}
+    made = wrapper(DTYPES + IMPLS.get(impl, "utils"), impl, "int8", [ROWS, COLS], without_absent(inner)) if tensor_impl is None else tensor_impl
+    outer = {"tensor_impl": made, "block_size": (1, 8), "quant_min": None, "quant_max": None, "zero_point_domain": domain(1), **settings}
+    return wrapper(DTYPES + "affine_quantized_tensor", "AffineQuantizedTensor", "bfloat16", list(shape), without_absent(outer))
+
+
+def float8(**changes):
+    given = {"impl": "Float8AQTTensorImpl", "impl_layout": layout("Float8Layout"), "items": ABSENT, "zero": ABSENT, "zero_point_domain": domain(3)}
+    more = {"float8_data": tensor("float8_e4m3fn", [ROWS, COLS], [0x38 + at % 8 for at in range(ROWS * COLS)]), "transposed": False}
+    more.update(changes.pop("more", {}))
+    return affine(**{**given, **changes, "more": more})
+
+
+def numbers_of(subtract=True, add=False, middle=0):
+    return [(item - middle - (ZEROS[at // 8] if subtract else 0)) * SCALES[at // 8] + (ZEROS[at // 8] if add else 0) for at, item in enumerate(ITEMS)]
+
+
+FLOAT_ZEROS = tensor("float32", [ROWS, 2], ZEROS)
+E4M3 = [(1 + at % 8 / 8) * SCALES[at // 8] for at in range(ROWS * COLS)]
+
+
+def by_name(name):
+    return Call(Global("__builtin__", "getattr"), Global("torchao.quantization.quant_primitives", "ZeroPointDomain"), name)
+
+
+AFFINE_SOUND = {
+    "as it is": (affine(), numbers_of()),
+    "no zero points": (affine(zero=ABSENT), numbers_of(False)),
+    "None for zero points": (affine(zero=ABSENT, more={"zero_point": None}), numbers_of(False)),
+    "domain NONE": (affine(zero=ABSENT, zero_point_domain=domain(3)), numbers_of(False)),
+    "domain by name": (affine(zero_point_domain=by_name("INT")), numbers_of()),
+    "domain FLOAT": (affine(zero=FLOAT_ZEROS, zero_point_domain=domain(2)), numbers_of(False, True)),
+    "domain FLOAT by name": (affine(zero=FLOAT_ZEROS, zero_point_domain=by_name("FLOAT")), numbers_of(False, True)),
+    "domain FLOAT with a middle": (affine(zero=FLOAT_ZEROS, zero_point_domain=domain(2), quant_min=0, quant_max=15), numbers_of(False, True, 8)),
+    "zero points of float32": (affine(zero=FLOAT_ZEROS), numbers_of()),
+    "bounds": (affine(quant_min=-128, quant_max=127), numbers_of()),
+    "a list for block_size": (affine(block_size=[1, 8]), numbers_of()),
+    "a torch.Size for block_size": (affine(block_size=Call(Global("torch", "Size"), (1, 8))), numbers_of()),
+    "one scale for a column": (affine(block_size=(4, 1), scale=tensor("float32", [COLS], [0.5] * COLS), zero=tensor("int64", [1, COLS], [0] * COLS)), [item / 2 for item in ITEMS]),
+    "float8": (float8(), E4M3),
+    "float8, domain INT": (float8(zero_point_domain=domain(1)), E4M3),
+    "float8, domain None": (float8(zero_point_domain=None, quant_min=-448.0, quant_max=448), E4M3),
+    "float8, cut": (float8(more={"transposed": None}), E4M3),
+}
+
+AFFINE_DAMAGED = {
+    "no impl": (affine(tensor_impl=ABSENT), "its tensor_impl is missing"),
+    "impl None": (wrapper(DTYPES + "affine_quantized_tensor", "AffineQuantizedTensor", "bfloat16", [ROWS, COLS], {"tensor_impl": None}),
+                  "its tensor_impl is missing"),
+    "impl a plain tensor": (affine(tensor_impl=tensor("int8", [ROWS, COLS], ITEMS)), "its tensor_impl is missing, or none of torchao"),
+    "impl of somebody": (affine(tensor_impl=wrapper("some.module", "PlainAQTTensorImpl", "int8", [ROWS, COLS], {})), "or none of torchao"),
+    "tiled": (affine(impl="TensorCoreTiledAQTTensorImpl", impl_layout=layout("TensorCoreTiledLayout")), "TensorCoreTiledAQTTensorImpl with TensorCoreTiledLayout"),
+    "uintx": (affine(impl="UintxAQTTensorImpl", impl_layout=layout("UintxLayout")), "UintxAQTTensorImpl with UintxLayout"),
+    "layout of another impl": (affine(impl_layout=layout("Float8Layout")), "PlainAQTTensorImpl with Float8Layout"),
+    "layout of an impl that is not known": (affine(impl_layout=layout("SemiSparseLayout")), "PlainAQTTensorImpl with SemiSparseLayout"),
+    "no layout": (affine(impl_layout=ABSENT), "PlainAQTTensorImpl with no layout"),
+    "no numbers": (affine(items=ABSENT), "its numbers are missing"),
+    "no scale": (affine(scale=ABSENT), "its scale is missing"),
+    "numbers that are a wrapper": (affine(items=wrapper("some.module", "Thing", "int8", [ROWS, COLS], {})), "has a int_data that is no plain tensor"),
+    "numbers of int32": (affine(items=tensor("int32", [ROWS, COLS], ITEMS)), "w.int_data' is int32 [4, 16]: wanted int8 or uint8"),
+    "numbers of another shape": (affine(items=tensor("int8", [2, COLS], ITEMS[:2 * COLS]), scale=tensor("float32", [2, 2], SCALES[:4]), zero=ABSENT), "has another shape"),
+    "numbers of one dimension": (affine(items=tensor("int8", [COLS], ITEMS[:COLS]), block_size=(8,)), "has two dimensions or more"),
+    "scales of int8": (affine(scale=tensor("int8", [ROWS, 2], ZEROS)), "w.scale' is int8 [4, 2]: wanted float32, float16 or bfloat16"),
+    "scales of float64": (affine(scale=tensor("float64", [ROWS, 2], SCALES)), "wanted float32, float16 or bfloat16"),
+    "scales for rows": (affine(scale=tensor("float32", [ROWS], SCALES[:4])), "w.scale' is float32 [4]: wanted one for each block"),
+    "scales turned": (affine(scale=tensor("float32", [2, ROWS], SCALES)), "wanted one for each block"),
+    "scales in one row": (affine(scale=tensor("float32", [8], SCALES)), "wanted one for each block"),
+    "zero points for rows": (affine(zero=tensor("int64", [ROWS], ZEROS[:4])), "w.zero_point' is int64 [4]: wanted one for each block"),
+    "zero points turned": (affine(zero=tensor("int64", [2, ROWS], ZEROS)), "wanted one for each block"),
+    "no block_size": (affine(block_size=ABSENT), "its block_size has not a size for each dimension"),
+    "block_size a number": (affine(block_size=8), "its block_size has not a size for each dimension"),
+    "block_size of one": (affine(block_size=(8,)), "its block_size has not a size for each dimension"),
+    "block_size of three": (affine(block_size=(1, 1, 8)), "its block_size has not a size for each dimension"),
+    "block_size 0": (affine(block_size=(1, 0)), "whole blocks"),
+    "block_size -1": (affine(block_size=(1, -1)), "whole blocks"),
+    "block_size that does not divide": (affine(block_size=(1, 5)), "whole blocks"),
+    "block_size too large": (affine(block_size=(8, 8)), "whole blocks"),
+    "block_size a float": (affine(block_size=(1, 8.0)), "whole blocks"),
+    "block_size of rows": (affine(block_size=(1, 16)), "wanted one for each block"),
+    "quant_min too small": (affine(quant_min=-129), "quant_min and quant_max"),
+    "quant_max too large": (affine(quant_max=128), "quant_min and quant_max"),
+    "quant_max of unsigned": (affine(quant_min=0, quant_max=255), "quant_min and quant_max"),
+    "quant_min above quant_max": (affine(quant_min=5, quant_max=5), "quant_min and quant_max"),
+    "quant_min a text": (affine(quant_min="0"), "quant_min and quant_max"),
+    "quant_min a float": (affine(quant_min=-8.0), "quant_min and quant_max"),
+    "bounds without a middle": (affine(zero=FLOAT_ZEROS, zero_point_domain=domain(2), quant_min=0, quant_max=14), "have no middle"),
+    "no domain": (affine(zero_point_domain=ABSENT), "its zero_point_domain is missing"),
+    "domain None": (affine(zero_point_domain=None), "its zero_point_domain is none that ckpt knows"),
+    "domain 0": (affine(zero_point_domain=domain(0)), "its zero_point_domain is none that ckpt knows"),
+    "domain 4": (affine(zero_point_domain=domain(4)), "its zero_point_domain is none that ckpt knows"),
+    "domain a number": (affine(zero_point_domain=1), "its zero_point_domain is none that ckpt knows"),
+    "domain of another class": (affine(zero_point_domain=Call(Global("torchao.quantization.quant_primitives", "MappingType"), 1)), "its zero_point_domain is none that ckpt knows"),
+    "domain of somebody": (affine(zero_point_domain=Call(Global("some.module", "ZeroPointDomain"), 1)), "its zero_point_domain is none that ckpt knows"),
+    "domain of another name": (affine(zero_point_domain=by_name("INTEGER")), "its zero_point_domain is none that ckpt knows"),
+    "domain NONE with zero points": (affine(zero_point_domain=domain(3)), "the zero_point_domain says that there is none"),
+    "domain FLOAT with integers": (affine(zero_point_domain=domain(2)), "a zero point of domain FLOAT has another dtype"),
+    "zero points of bool": (affine(zero=tensor("bool", [ROWS, 2], [True] * 8)), "a zero point of domain INT has another dtype"),
+    "zero points of float64": (affine(zero=tensor("float64", [ROWS, 2], ZEROS)), "a zero point of domain INT has another dtype"),
+    "a zero point of 300": (affine(zero=tensor("int64", [ROWS, 2], [0] * 7 + [300])), "w.zero_point' has 300, wanted whole numbers"),
+    "a zero point of 2.5": (affine(zero=tensor("float32", [ROWS, 2], [0] * 7 + [2.5])), "w.zero_point' has 2.5, wanted whole numbers"),
+    "another shape of the whole": (affine(shape=(COLS, ROWS)), "the tensor that it is a part of has another shape"),
+    "float8 of int8": (float8(more={"float8_data": tensor("int8", [ROWS, COLS], ITEMS)}), "wanted a float8 type"),
+    "float8 without numbers": (float8(more={"float8_data": None}), "its numbers are missing"),
+    "float8 with zero points": (float8(zero=tensor("int64", [ROWS, 2], ZEROS)), "float8 has none"),
+    "float8 transposed": (float8(more={"transposed": True}), "is transposed, and its float8_data is not"),
+    "float8, domain FLOAT": (float8(zero_point_domain=domain(2)), "its zero_point_domain is FLOAT"),
+    "float8, bounds of integers": (float8(quant_min=-449, quant_max=448), "quant_min and quant_max"),
+    "float8 with a plain impl": (affine(items=tensor("float8_e4m3fn", [ROWS, COLS], [0] * 64), zero=ABSENT), "wanted int8 or uint8"),
+    "activations": (wrapper("torchao.quantization.linear_activation_quantized_tensor", "LinearActivationQuantizedTensor", "bfloat16", [ROWS, COLS],
+                            {"original_weight_tensor": affine(), "input_quant_func": Global("torchao.quantization.quant_api", "_int8_symm_per_token_reduced_range_quant"), "quant_kwargs": {}}),
+                    "is a LinearActivationQuantizedTensor of torchao around AffineQuantizedTensor, which ckpt does not know"),
+    "static activations": (wrapper("torchao.quantization.weight_tensor_linear_activation_quantization", "WeightTensorWithLinearActivationQuantizationMetadata", "bfloat16", [ROWS, COLS],
+                                   {"original_weight_tensor": tensor("float32", [ROWS, COLS], [0] * 64)}),
+                           "WeightTensorWithLinearActivationQuantizationMetadata of torchao around a tensor"),
+}
+
+# ---- all of them ----
+
+SOUND, DAMAGED = {**AFFINE_SOUND}, {**AFFINE_DAMAGED}
+
+
+def dequantize(ckpt, work, value):
+    source, target = os.path.join(work, "in.pt"), os.path.join(work, "out.pt")
+    write(source, {"w": value, "plain": tensor("float32", [2], [1, 2])})
+    if os.path.exists(target):
+        os.remove(target)
+    done = subprocess.run([ckpt, "cast", "-q", "--dequantize", "f32", source, target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    return done.returncode, done.stdout.strip(), target
+
+
+def check_sound(ckpt, work, value, numbers):
+    status, said, target = dequantize(ckpt, work, value)
+    if status:
+        return said
+    with zipfile.ZipFile(target) as archive:
+        found = [archive.read(name) for name in archive.namelist() if "/data/" in name]
+    wanted = struct.pack("<%df" % len(numbers), *numbers)
+    return "" if sorted(map(len, found)) == [8, len(wanted)] and wanted in found else "has other numbers"
+
+
+def check_damaged(ckpt, work, value, text):
+    status, said, target = dequantize(ckpt, work, value)
+    if status == 0 or os.path.exists(target):
+        return "is no error"
+    return "" if status == 2 and text in said and "'w" in said else "status %d: %s" % (status, said)
+
+
+def main():
+    ckpt, wrong, count = os.path.abspath(os.environ["CKPT"]), [], 0
+    with tempfile.TemporaryDirectory(dir=os.environ.get("CKPT_TEST_DIR") or None) as work:
+        for cases, check in ((SOUND, check_sound), (DAMAGED, check_damaged)):
+            for name, (value, wanted) in cases.items():
+                count += 1
+                text = check(ckpt, work, value, wanted)
+                if text:
+                    wrong.append("%s: %s" % (name, text))
+    for text in wrong:
+        print("FAIL", text)
+    print("%d cases, %d wrong" % (count, len(wrong)))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
