@@ -401,7 +401,8 @@ int ckpt_fill_affine(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (rc == 0)
 		rc = fill_zeros(&a, counts, err);
 	set_arithmetic(&a);
-	snprintf(g->scheme, sizeof(g->scheme), "%s of torchao, affine",
-		 ckpt_dtype_name(g->weight.item));
+	snprintf(g->scheme, sizeof(g->scheme),
+		 "%s of torchao, a scale for %" PRIu64 " x %" PRIu64 " numbers",
+		 ckpt_dtype_name(g->weight.item), g->weight.block_rows, g->weight.block_cols);
 	return rc;
 }

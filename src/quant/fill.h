@@ -59,6 +59,9 @@ int ckpt_check_torchao(struct ckpt_quant *q, struct ckpt_error *err);
 /* torchao's AffineQuantizedTensor, which is G->whole. */
 int ckpt_fill_affine(struct ckpt_quant_group *g, struct ckpt_error *err);
 
+/* Add the tensors of Transformer Engine, which are no tensors to the model. */
+int ckpt_quant_add_engine(struct ckpt_quant *q, struct ckpt_error *err);
+
 /* The class of a tensor of a class of its own, or NULL. */
 const struct ckpt_global *ckpt_quant_class(const struct ckpt_model *model,
 					   const struct ckpt_value *v);

@@ -569,7 +569,9 @@ static int choose_all(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 	if (rc == 0 && !q->group_count)
 		return pass_on(err, &why, found);
 	if (rc == 0 && found < 0)
-		q->format = find_format(q->has_wrappers ? "torchao" : "torch");
+		q->format = find_format(q->has_wrappers ? "torchao"
+					: q->has_engine ? "transformer-engine"
+							: "torch");
 	return rc;
 }
 
@@ -697,7 +699,9 @@ int ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_wei
 		.shape = g->shape,
 		.ndim = g->ndim,
 		.numel = ckpt_shape_count(g->shape, g->ndim),
-		.items = g->whole ? g->whole->name : ckpt_quant_tensor(g, CKPT_PART_ITEMS)->name
+		.items = g->listed  ? g->listed
+			 : g->whole ? g->whole->name
+				    : ckpt_quant_tensor(g, CKPT_PART_ITEMS)->name
 	};
 
 	for (int r = 0; r < CKPT_PART_ROLES; r++)
@@ -710,7 +714,7 @@ int ckpt_quant_get(const struct ckpt_quant *q, uint64_t i, struct ckpt_quant_wei
 			local.nbytes += (numel / packed + (numel % packed != 0)) *
 					ckpt_dtype_size(t->dtype);
 		}
-	if (g->whole) /* its parts are inside of it */
+	if (g->whole && !g->listed) /* its parts are inside of it */
 		local.parts = 1;
 	ckpt_sized_give(info, &local, sizeof(local));
 	return 0;

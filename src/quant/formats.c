@@ -355,7 +355,9 @@ static int check_group_size(const struct ckpt_quant_group *g, enum modelopt_kind
 			    struct ckpt_error *err)
 {
 	int64_t size = ckpt_quant_config_int(g->quant->config.says, "group_size", 0),
-		want = kind == MO_NVFP4 ? 16 : kind == MO_MXFP8 || kind == MO_MXFP4 ? 32 : 0;
+		want = kind == MO_NVFP4			      ? 16
+		       : kind == MO_MXFP8 || kind == MO_MXFP4 ? 32
+							      : 0;
 
 	if (size == 0 || size == want || (!want && size == -1))
 		return 0;
@@ -570,7 +572,8 @@ const struct ckpt_quant_format ckpt_quant_formats[] = {
 	{ "awq", awq_suffixes, false, is_none, ckpt_fill_awq, NULL },
 	{ "bitsandbytes", bitsandbytes_suffixes, false, is_none, ckpt_fill_bitsandbytes, NULL },
 	{ "torchao", torchao_suffixes, false, is_none, ckpt_fill_torchao, ckpt_check_torchao },
-	/* tensors that say it themselves: torch_tensors.c */
+	/* tensors that say it themselves: tensors.c, engine.c */
+	{ "transformer-engine", no_suffixes, false, is_none, NULL, NULL },
 	{ "torch", no_suffixes, false, is_none, NULL, NULL },
 };
 const size_t ckpt_quant_format_count = sizeof(ckpt_quant_formats) / sizeof(ckpt_quant_formats[0]);

@@ -86,6 +86,8 @@ struct ckpt_quant_group {
 	struct ckpt_quant_weight weight;
 	/* a tensor that says all of it, wherever it stands, and has its parts inside; NULL: they stand beside each other */
 	const struct ckpt_tensor *whole;
+	const char *
+		listed; /* of one that the model does not list: what it lists the items as; or NULL */
 	bool has_numbers; /* they are NUMBERS, float32, not what WEIGHT says */
 	struct ckpt_recipe numbers;
 	/* of ckpt_dequantize(): what stands under the key, where others have the value of the items; or NULL */
@@ -105,6 +107,7 @@ struct ckpt_quant {
 	struct ckpt_array **arrays; /* malloc, owned: what NUMBERS of groups read */
 	uint32_t array_count, array_cap;
 	bool has_wrappers;    /* some of the groups are tensors of torchao */
+	bool has_engine;      /* ... of Transformer Engine */
 	const char **dropped; /* malloc */
 	struct ckpt_strmap
 		metadata; /* of all files: address of a struct ckpt_quant_pair, for the formats that have it */

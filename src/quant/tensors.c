@@ -3,7 +3,7 @@
  * Tensors that say on their own how they are quantized, so that neither names nor a configuration are asked: those that torch
  * quantized itself (torch.quantize_per_tensor() and its like), whose numbers are those of <ckpt/read.h>
  * (src/array/quantized.c), and torchao's classes as torch.save() pickles them, whose attributes are the parts and settings that a
- * safetensors file has elsewhere (torchao.c, affine.c).
+ * safetensors file has elsewhere (torchao.c, affine.c). Those of Transformer Engine are in engine.c.
  *
  * What must stay true: a tensor is listed once, however many names it has; a quantized class that is not known is an error.
  */
@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "model/plain_values.h"
 #include "model/state_dict.h"
-#include "model/walk.h"
 #include "tensor/shape.h"
 
 #include <stdio.h>
@@ -260,42 +259,6 @@ static int add_wrapper(struct ckpt_quant *q, const struct ckpt_tensor *t, struct
 	return rc < 0 ? rc : check_shape(g, err);
 }
 
-/* ---- Transformer Engine ---- */
-
-/* A global of a module that has tensors of Transformer Engine; of a method: that of its class. */
-static const struct ckpt_global *engine_class(const struct ckpt_model *model,
-					      const struct ckpt_value *func)
-{
-	if (func->kind == CKPT_CALL)
-		func = ckpt_plain_arg_count(model, func) == 2 ? ckpt_plain_arg(model, func, 0)
-							      : NULL;
-	if (!func || func->kind != CKPT_GLOBAL ||
-	    strncmp(func->u.global->module, "transformer_engine.", 19) != 0 ||
-	    !strstr(func->u.global->module, "tensor"))
-		return NULL;
-	return func->u.global;
-}
-
-static int refuse_engine(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
-{
-	struct ckpt_quant *q = ctx;
-	const struct ckpt_global *class;
-	char shown[200], name[160];
-
-	if (step->value->kind != CKPT_CALL)
-		return CKPT_WALK_ENTER;
-	class = engine_class(q->model, ckpt_model_now(q->model, step->value->u.call->func));
-	if (!class)
-		class = ckpt_quant_class(q->model, step->value);
-	if (!class || strncmp(class->module, "transformer_engine.", 19) != 0 ||
-	    !strstr(class->module, "tensor"))
-		return CKPT_WALK_ENTER;
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-			 "'%s' is made by %s of Transformer Engine, which ckpt does not know",
-			 ckpt_escape(shown, sizeof(shown), step->name, step->name_len),
-			 ckpt_escape(name, sizeof(name), class->name, strlen(class->name)));
-}
-
 /* ---- all of them ---- */
 
 int ckpt_quant_add_tensors(struct ckpt_quant *q, struct ckpt_error *err)
@@ -315,7 +278,5 @@ int ckpt_quant_add_tensors(struct ckpt_quant *q, struct ckpt_error *err)
 			rc = t->kind == CKPT_KIND_WRAPPER ? add_wrapper(q, t, err)
 							  : add_quantized(q, t, err);
 	}
-	return rc == 0 && q->model->doc->pickle_len
-		       ? ckpt_model_walk(q->model, refuse_engine, q, err)
-		       : rc;
+	return rc < 0 ? rc : ckpt_quant_add_engine(q, err);
 }

@@ -257,9 +257,100 @@ AFFINE_DAMAGED = {
                            "WeightTensorWithLinearActivationQuantizationMetadata of torchao around a tensor"),
 }
 
+# ---- Float8Tensor of Transformer Engine ----
+
+ENGINE = "transformer_engine.pytorch.tensor.float8_tensor"
+ENGINE_1 = "transformer_engine.pytorch.float8_tensor"
+
+
+def method(module=ENGINE, name="_make_in_reduce_ex", kind="Float8Tensor", getattr_of="__builtin__"):
+    return Call(Global(getattr_of, "getattr"), Global(module, kind), name)
+
+
+def fp8_dtype(number, module="transformer_engine_torch"):
+    """As enums of pybind11 pickle."""
+    return Call(Global(module, "DType"), kind=b"\x81", state=number)
+
+
+def engine(func=None, data=None, code=None, scale=None, dtype=Global("torch", "bfloat16"), shape=(ROWS, COLS), more=(), state=None):
+    """Sound as it is: of a version after 2.2. SHAPE ABSENT: of 1.x."""
+    size = () if shape is ABSENT else (Call(Global("torch", "Size"), shape),)
+    return Call(func or method(), tensor("uint8", [ROWS, COLS], FP8) if data is None else data, fp8_dtype(7) if code is None else code,
+                tensor("float32", [1], [0.375]) if scale is None else scale, dtype, *size, *more, state=state)
+
+
+def float8_number(code, exponent_bits, bias):
+    mantissa_bits = 7 - exponent_bits
+    mantissa, exponent = code & (1 << mantissa_bits) - 1, code >> mantissa_bits & (1 << exponent_bits) - 1
+    value = ((1 << mantissa_bits) + mantissa) * 2.0 ** (exponent - bias - mantissa_bits) if exponent else mantissa * 2.0 ** (1 - bias - mantissa_bits)
+    return -value if code & 128 else value
+
+
+FP8 = [at * 37 % 120 + at % 2 * 128 for at in range(ROWS * COLS)]
+AS_E4M3 = [float8_number(code, 4, 7) * 0.375 for code in FP8]
+AS_E5M2 = [float8_number(code, 5, 15) * 0.375 for code in FP8]
+FUNCTION = Global(ENGINE, "_make_float8_tensor_in_reduce_ex")
+OTHER = "transformer_engine.pytorch.tensor."
+
+ENGINE_SOUND = {
+    "engine after 2.2": (engine(), AS_E4M3),
+    "engine after 2.2, e5m2": (engine(code=fp8_dtype(8)), AS_E5M2),
+    "engine 2.0": (engine(code=fp8_dtype(6)), AS_E4M3),
+    "engine 2.16": (engine(func=FUNCTION, code=Call(Global("transformer_engine_torch", "DType"), 7)), AS_E4M3),
+    "engine 2.16, e5m2": (engine(func=FUNCTION, code=Call(Global("transformer_engine_torch", "DType"), 8)), AS_E5M2),
+    "engine with an enum of Python": (engine(func=FUNCTION, code=Call(Global("transformer_engine.pytorch.constants", "DType"), 7)), AS_E4M3),
+    "engine 1": (engine(code=fp8_dtype(6), shape=ABSENT), AS_E4M3),
+    "engine 1, e5m2": (engine(code=fp8_dtype(7), shape=ABSENT), AS_E5M2),
+    "engine 1, first module": (engine(func=method(ENGINE_1), code=fp8_dtype(6, "transformer_engine_extensions"), shape=ABSENT), AS_E4M3),
+    "engine, getattr of Python 3": (engine(func=method(getattr_of="builtins")), AS_E4M3),
+    "engine, a scale without dimensions": (engine(scale=tensor("float32", [], [0.375])), AS_E4M3),
+    "engine, a scale of two dimensions": (engine(scale=tensor("float32", [1, 1], [0.375])), AS_E4M3),
+    "engine, float32": (engine(dtype=Global("torch", "float32")), AS_E4M3),
+}
+
+ENGINE_DAMAGED = {
+    "engine, fp8_dtype %d of 2" % number: (engine(code=fp8_dtype(number)), "its fp8_dtype is none that ckpt knows") for number in (0, 5, 9, 10, -1)
+}
+ENGINE_DAMAGED.update({
+    "engine, fp8_dtype %d of 1" % number: (engine(code=fp8_dtype(number), shape=ABSENT), "its fp8_dtype is none that ckpt knows") for number in (5, 8, 9)
+})
+ENGINE_DAMAGED.update({
+    "engine, a new enum with an old number": (engine(code=Call(Global("transformer_engine_torch", "DType"), 6)), "its fp8_dtype is none that ckpt knows"),
+    "engine, a new enum of 1": (engine(code=Call(Global("transformer_engine_torch", "DType"), 7), shape=ABSENT), "its fp8_dtype is none that ckpt knows"),
+    "engine, fp8_dtype a number": (engine(code=7), "its fp8_dtype is none that ckpt knows"),
+    "engine, fp8_dtype of another class": (engine(code=Call(Global("transformer_engine_torch", "Format"), 7)), "its fp8_dtype is none that ckpt knows"),
+    "engine, fp8_dtype of somebody": (engine(code=Call(Global("some.module", "DType"), 7)), "its fp8_dtype is none that ckpt knows"),
+    "engine, fp8_dtype without a state": (engine(code=Call(Global("transformer_engine_torch", "DType"), kind=b"\x81")), "its fp8_dtype is none that ckpt knows"),
+    "engine, fp8_dtype with a text": (engine(code=fp8_dtype("7")), "its fp8_dtype is none that ckpt knows"),
+    "engine, fp8_dtype a dtype of torch": (engine(code=Global("torch", "float8_e4m3fn")), "its fp8_dtype is none that ckpt knows"),
+    "engine, data None": (engine(data=Call(Global("collections", "OrderedDict"))), "has a data that is no plain tensor"),
+    "engine, data of int8": (engine(data=tensor("int8", [ROWS, COLS], ITEMS)), "w.data' is int8 [4, 16]: wanted uint8"),
+    "engine, data of float8": (engine(data=tensor("float8_e4m3fn", [ROWS, COLS], FP8)), "wanted uint8"),
+    "engine, data of one dimension": (engine(data=tensor("uint8", [COLS], FP8[:COLS]), shape=(COLS,)), "has two dimensions or more"),
+    "engine, two scales": (engine(scale=tensor("float32", [2], [1, 2])), "w.fp8_scale_inv' is float32 [2]: wanted one number of float32"),
+    "engine, no scale": (engine(scale=tensor("float32", [0], [])), "wanted one number of float32"),
+    "engine, scale of float64": (engine(scale=tensor("float64", [1], [1])), "wanted one number of float32"),
+    "engine, scale a number": (engine(scale=0.5), "has a fp8_scale_inv that is no plain tensor"),
+    "engine, dtype of float8": (engine(dtype=Global("torch", "float8_e4m3fn")), "its dtype is not float32, float16 or bfloat16"),
+    "engine, dtype None": (engine(dtype=None), "its dtype is not float32, float16 or bfloat16"),
+    "engine, another shape": (engine(shape=(COLS, ROWS)), "its shape is said to be another"),
+    "engine, a flat shape": (engine(shape=(ROWS * COLS,)), "its shape is said to be another"),
+    "engine, three arguments": (Call(method(), tensor("uint8", [ROWS, COLS], FP8), fp8_dtype(7), tensor("float32", [1], [1])), "it is not made as versions 1 and 2 make it"),
+    "engine, six arguments": (engine(more=(1,)), "it is not made as versions 1 and 2 make it"),
+    "engine, attributes": (engine(state={"a": 1}), "it is not made as versions 1 and 2 make it"),
+    "engine, another method": (engine(func=method(name="_make")), "is made by Float8Tensor of Transformer Engine"),
+    "engine, a method by another call": (engine(func=Call(Global("some.module", "getattr"), Global(ENGINE, "Float8Tensor"), "_make_in_reduce_ex")), "is made by Float8Tensor"),
+    "engine, another function": (engine(func=Global(ENGINE, "_make")), "is made by _make of Transformer Engine"),
+    "engine, another module": (engine(func=method(OTHER + "other_tensor")), "is made by Float8Tensor of Transformer Engine"),
+    "engine, MXFP8Tensor": (engine(func=method(OTHER + "mxfp8_tensor", kind="MXFP8Tensor")), "is made by MXFP8Tensor of Transformer Engine"),
+    "engine, Float8BlockwiseQTensor": (engine(func=method(OTHER + "float8_blockwise_tensor", kind="Float8BlockwiseQTensor")), "is made by Float8BlockwiseQTensor"),
+    "engine, NVFP4Tensor": (engine(func=Global(OTHER + "nvfp4_tensor", "_make_nvfp4_tensor_in_reduce_ex")), "is made by _make_nvfp4_tensor_in_reduce_ex"),
+    "engine, a subclass by torch": (wrapper(ENGINE, "Float8Tensor", "bfloat16", [ROWS, COLS], {}), "is made by Float8Tensor of Transformer Engine"),
+})
+
 # ---- all of them ----
 
-SOUND, DAMAGED = {**AFFINE_SOUND}, {**AFFINE_DAMAGED}
+SOUND, DAMAGED = {**AFFINE_SOUND, **ENGINE_SOUND}, {**AFFINE_DAMAGED, **ENGINE_DAMAGED}
 
 
 def dequantize(ckpt, work, value):

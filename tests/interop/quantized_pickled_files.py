@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of torchao's classes as torch.save() pickles them. Needs torchao in packages/ or installed.
+"""Tensors of torchao's classes and of Transformer Engine's as torch.save() pickles them.
+
+torchao's are written if it is in packages/ or installed; those of Transformer Engine, which needs a GPU, are stand-ins that pickle alike.
 
     python quantized_pickled_files.py write              in.pt
     python quantized_pickled_files.py judge FILE DTYPE   FILE against dequantize() of torchao, bit for bit
 """
 
 import collections
+import enum
 import os
 import sys
+import types
 import warnings
 
 warnings.simplefilter("ignore")
@@ -130,18 +134,96 @@ def affine_cases():
     return out
 
 
+# ---- Transformer Engine ----
+
+class Float8Tensor:
+    """As the one of Transformer Engine pickles, and with the numbers that its kernel makes: float8 times the scale in float32."""
+    requires_grad = False
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    @classmethod
+    def _make_in_reduce_ex(cls, *parts):
+        return cls(*parts)
+
+    def __reduce_ex__(self, protocol):
+        return Float8Tensor._make_in_reduce_ex, self.parts
+
+    def dequantize(self, dtype):
+        data, code, scale = self.parts[:3]
+        kind = torch.float8_e4m3fn if int(code) == (7 if len(self.parts) == 5 else 6) else torch.float8_e5m2
+        return (data.view(kind).float() * scale.reshape(())).to(dtype)
+
+
+class Float8TensorOfFunction(Float8Tensor):
+    def __reduce_ex__(self, protocol):
+        return _make_float8_tensor_in_reduce_ex, self.parts
+
+
+def _make_float8_tensor_in_reduce_ex(*parts):
+    return Float8TensorOfFunction(*parts)
+
+
+class OldDType:
+    """As an enum of pybind11: an object whose state is a number."""
+    def __init__(self, number):
+        self.number = number
+
+    def __int__(self):
+        return self.number
+
+    def __getstate__(self):
+        return self.number
+
+    def __setstate__(self, number):
+        self.number = number
+
+
+NewDType = enum.IntEnum("DType", {"kFloat8E4M3": 7, "kFloat8E5M2": 8})
+
+
+def put_stand_ins():
+    for module, name, thing in (("transformer_engine.pytorch.tensor.float8_tensor", "Float8Tensor", Float8Tensor), ("transformer_engine_torch", "DType", OldDType),
+                                ("transformer_engine.pytorch.tensor.float8_tensor", "_make_float8_tensor_in_reduce_ex", _make_float8_tensor_in_reduce_ex),
+                                ("transformer_engine.pytorch.constants", "DType", NewDType)):
+        parts = module.split(".")
+        for at in range(len(parts)):
+            sys.modules.setdefault(".".join(parts[:at + 1]), types.ModuleType(module))
+        setattr(sys.modules[module], name, thing)
+        thing.__module__, thing.__name__, thing.__qualname__ = module, name, name
+
+
+def engine_cases():
+    out = collections.OrderedDict()
+    codes = {"e4m3": [code for code in range(256) if code & 127 != 127], "e5m2": [code for code in range(256) if code & 127 <= 124]}
+    for dtype in (torch.bfloat16, torch.float32, torch.float16):
+        for kind, numbers in codes.items():
+            for shape in ((16, 32), (2, 8, 16)):
+                data = torch.tensor((numbers * 3)[:torch.Size(shape).numel()], dtype=torch.uint8).view(shape)
+                scale = torch.rand(1) + 0.01
+                number = 7 if kind == "e4m3" else 8
+                key = "_%s_%s_%d" % (kind, str(dtype).rpartition(".")[2], len(shape))
+                out["engine_2" + key] = Float8Tensor(data, OldDType(number), scale, dtype, data.shape)
+                out["engine_1" + key] = Float8Tensor(data, OldDType(number - 1), scale, dtype)
+                out["engine_function" + key] = Float8TensorOfFunction(data, NewDType(number), scale.reshape(()), dtype, data.shape)
+                out["engine_large" + key] = Float8Tensor(data.clone(), OldDType(number), scale * 3e36, dtype, data.shape)
+    out["engine_again"] = out["engine_large_e4m3_bfloat16_2"]
+    return out
+
+
 def cases():
-    """Those of the classes that this torchao has."""
+    """Those of the classes that there are, and what was left out."""
     torch.manual_seed(3)
-    out, why = collections.OrderedDict(), []
+    out, left_out = engine_cases(), []
     for some in (todays_cases, affine_cases):
         try:
             out.update(some())
-        except ImportError as error:
-            why.append(error)
-    if not out:
-        raise why[0]
-    return out
+        except (ImportError, AttributeError) as error:  # torchao for another torch, or none
+            if isinstance(error, AttributeError) and not str(error).startswith("module 'torch"):
+                raise
+            left_out.append("%s: %s" % (some.__name__, error))
+    return out, left_out
 
 
 def numbers_of(t, dtype):
@@ -172,9 +254,14 @@ def judge(path, dtype):
 
 def main(what, *arguments):
     if what == "write":
-        torch.save(cases(), "in.pt")
+        if not hasattr(torch, "float8_e4m3fn"):
+            sys.exit("torch %s has no float8" % torch.__version__)
+        out, left_out = cases()
+        torch.save(out, "in.pt")
+        print("judged:", "; ".join(left_out))
     else:
         print("judged:", "; ".join(judge(arguments[0], getattr(torch, arguments[1]))))
 
 
+put_stand_ins()
 main(*sys.argv[1:])
