@@ -229,8 +229,9 @@ static int visit(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error
 		return CKPT_WALK_ENTER;
 	func = ckpt_model_now(q->model, step->value->u.call->func);
 	if (makes_float8(q->model, func)) {
+		/* what is not entered is not seen */
 		rc = step->seen ? 0 : add_float8(q, step, err);
-		return rc < 0 ? rc : CKPT_WALK_SKIP;
+		return rc < 0 ? rc : CKPT_WALK_ENTER;
 	}
 	class = engine_class(q->model, func);
 	if (!class)

@@ -38,7 +38,7 @@ class Storage:
 
 class Writer:
     def __init__(self):
-        self.out, self.storages = bytearray(b"\x80\x02"), []
+        self.out, self.storages, self.calls = bytearray(b"\x80\x02"), [], []
 
     def put(self, v):
         if v is None or isinstance(v, bool):
@@ -53,6 +53,8 @@ class Writer:
             self.out += b"c%s\n%s\n" % (v.module.encode(), v.name.encode())
         elif isinstance(v, (tuple, list, dict)):
             self.put_items(v)
+        elif isinstance(v, Call) and v in self.calls:
+            self.out += b"j" + struct.pack("<I", self.calls.index(v))
         elif isinstance(v, Call):
             self.put(v.func)
             self.put(tuple(v.args))
@@ -60,6 +62,8 @@ class Writer:
             if v.state is not None:
                 self.put(v.state)
                 self.out += b"b"
+            self.out += b"r" + struct.pack("<I", len(self.calls))
+            self.calls.append(v)
         else:
             self.put_storage(v)
 
@@ -340,6 +344,7 @@ ENGINE_DAMAGED.update({
     "engine, attributes": (engine(state={"a": 1}), "it is not made as versions 1 and 2 make it"),
     "engine, another method": (engine(func=method(name="_make")), "is made by Float8Tensor of Transformer Engine"),
     "engine, a method by another call": (engine(func=Call(Global("some.module", "getattr"), Global(ENGINE, "Float8Tensor"), "_make_in_reduce_ex")), "is made by Float8Tensor"),
+    "engine, another class": (engine(func=method(kind="Float8TensorStorage")), "is made by Float8TensorStorage of Transformer Engine"),
     "engine, another function": (engine(func=Global(ENGINE, "_make")), "is made by _make of Transformer Engine"),
     "engine, another module": (engine(func=method(OTHER + "other_tensor")), "is made by Float8Tensor of Transformer Engine"),
     "engine, MXFP8Tensor": (engine(func=method(OTHER + "mxfp8_tensor", kind="MXFP8Tensor")), "is made by MXFP8Tensor of Transformer Engine"),
@@ -379,6 +384,17 @@ def check_damaged(ckpt, work, value, text):
     return "" if status == 2 and text in said and "'w" in said else "status %d: %s" % (status, said)
 
 
+def check_twice(ckpt, work, value):
+    """One object under two names is one weight, and one afterwards."""
+    source, target = os.path.join(work, "in.pt"), os.path.join(work, "out.pt")
+    write(source, {"w": value, "again": value})
+    done = subprocess.run([ckpt, "cast", "-f", "--dequantize", "f32", source, target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    if done.returncode or not done.stdout.startswith("1 weight dequantized"):
+        return done.stdout.strip()
+    with zipfile.ZipFile(target) as archive:
+        return "" if len([name for name in archive.namelist() if "/data/" in name]) == 1 else "is two weights afterwards"
+
+
 def main():
     ckpt, wrong, count = os.path.abspath(os.environ["CKPT"]), [], 0
     with tempfile.TemporaryDirectory(dir=os.environ.get("CKPT_TEST_DIR") or None) as work:
@@ -388,6 +404,11 @@ def main():
                 text = check(ckpt, work, value, wanted)
                 if text:
                     wrong.append("%s: %s" % (name, text))
+        for name, value in (("affine, twice", affine()), ("engine, twice", engine())):
+            count += 1
+            text = check_twice(ckpt, work, value)
+            if text:
+                wrong.append("%s: %s" % (name, text))
     for text in wrong:
         print("FAIL", text)
     print("%d cases, %d wrong" % (count, len(wrong)))
