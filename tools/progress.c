@@ -9,9 +9,10 @@ static volatile sig_atomic_t caught;
 static bool shown;
 bool progress_in_lines;
 
+/* On whichever thread it comes, while others read the flag. */
 static void on_signal(int number)
 {
-	caught = number;
+	__atomic_store_n(&caught, number, __ATOMIC_RELAXED);
 }
 
 static const int numbers[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
