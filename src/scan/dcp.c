@@ -91,17 +91,14 @@ static bool is_archive(const struct data_file *f, uint64_t off, uint64_t len)
 }
 
 /* An item that is no archive of the row is looked into as what it is. */
-static void look_at_item(struct data_file *f, const struct ckpt_dcp_chunk *chunk)
+static void look_into(struct data_file *f, const struct ckpt_dcp_chunk *chunk)
 {
 	struct ckpt_scanner *s = f->s;
 	struct ckpt_source *part;
 	char place[32];
 	const char *before;
 
-	ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET,
-		       "the item at 0x%" PRIx64 " is none of the archives that lie in this file one behind the other",
-		       chunk->off);
-	if (s->depth || ckpt_source_slice(f->source, chunk->off, chunk->len, &part, NULL) < 0)
+	if (ckpt_source_slice(f->source, chunk->off, chunk->len, &part, NULL) < 0)
 		return;
 	snprintf(place, sizeof(place), "@0x%" PRIx64, chunk->off);
 	before = ckpt_scan_enter(s, place, strlen(place));
@@ -110,6 +107,23 @@ static void look_at_item(struct data_file *f, const struct ckpt_dcp_chunk *chunk
 	s->depth--;
 	s->where = before;
 	ckpt_source_unref(part);
+}
+
+static void look_at_item(struct data_file *f, const struct ckpt_dcp_chunk *chunk)
+{
+	ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET,
+		       "the item at 0x%" PRIx64 " is none of the archives that lie in this file one behind the other",
+		       chunk->off);
+	if (!f->s->depth)
+		look_into(f, chunk);
+}
+
+/* The numbers of tensors as they are, which FileSystemWriter(serialization_format=SAFETENSORS) of torch 2.8 writes. */
+static bool may_be_numbers(const struct data_file *f)
+{
+	size_t len = strlen(f->name);
+
+	return !f->s->depth && len > 12 && !strcmp(f->name + len - 12, ".safetensors");
 }
 
 /*
@@ -154,7 +168,7 @@ static void check_items(struct data_file *f)
 {
 	const char *before = ckpt_scan_enter(f->s, f->name, strlen(f->name));
 	bool listed = list_archives(f);
-	uint64_t odd = 0;
+	uint64_t odd = 0, numbers = may_be_numbers(f) ? ckpt_source_size(f->source) : 0;
 
 	for (uint64_t i = 0; i < f->chunk_count && f->s->rc == 0; i++) {
 		const struct ckpt_dcp_chunk *chunk = f->chunks[i];
@@ -164,20 +178,19 @@ static void check_items(struct data_file *f)
 				look_at_packed(f, chunk);
 			continue;
 		}
-		if (chunk->len && !(listed && is_archive(f, chunk->off, chunk->len)) && odd++ < MOST_ODD)
+		if (!chunk->len || (listed && is_archive(f, chunk->off, chunk->len)))
+			continue;
+		if (chunk->len <= numbers) { /* no two of them have the same bytes */
+			numbers -= chunk->len;
+			look_into(f, chunk);
+		} else if (odd++ < MOST_ODD) {
 			look_at_item(f, chunk);
+		}
 	}
 	if (odd > MOST_ODD)
 		ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET,
 			       "so are %" PRIu64 " more items, which were not looked into", odd - MOST_ODD);
 	f->s->where = before;
-}
-
-static bool is_safetensors(const char *name)
-{
-	size_t len = strlen(name);
-
-	return len > 12 && !strcmp(name + len - 12, ".safetensors");
 }
 
 /*
@@ -206,8 +219,6 @@ static void check_file(struct data_file *f, const char *folder, int folder_len)
 	size_t len = strlen(f->name);
 	char *path;
 
-	if (is_safetensors(f->name)) /* numbers alone */
-		return;
 	/* as pathlib has it, with which torch puts it together */
 	while (len && (f->name[len - 1] == '/' || (len > 1 && f->name[len - 1] == '.' && f->name[len - 2] == '/')))
 		len--;

@@ -185,8 +185,17 @@ static bool is_known_of_python2(const char *module, const char *name)
 	return true;
 }
 
+/* The classes of an index, until torch 1.13, whose module torch still has. */
+static bool is_of_old_index(const char *module, const char *name)
+{
+	return !strcmp(module, "torch.distributed._shard.checkpoint.metadata") ||
+	       (!strcmp(module, "torch.distributed._shard.checkpoint.filesystem") && !strcmp(name, "_StorageInfo"));
+}
+
 static const char *present_name(const char *module, const char *name)
 {
+	if (is_of_old_index(module, name))
+		return ckpt_ends_with(module, ".metadata") ? "torch.distributed.checkpoint.metadata" : "torch.distributed.checkpoint.filesystem";
 	if (!is_known_of_python2(module, name))
 		return module;
 	for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++)

@@ -5,6 +5,7 @@ Nothing is unpickled here. Of bare pickles, and of those in sound archives, anot
 """
 
 import io
+import json
 import os
 import struct
 import subprocess
@@ -123,6 +124,11 @@ def zstd_stored(data):
 ZSTD_OF_A_CALL = zstd_stored(hostile.assemble.torch_zip(hostile.assemble.BAD))
 
 
+def safetensors_of(data):
+    header = json.dumps({"a": {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}}).encode()
+    return struct.pack("<Q", len(header)) + header + data
+
+
 def check_dcp(count, folder):
     """Items are what lies one behind the other in data files: an index that points elsewhere makes a load read what nobody looked into."""
     evil = hostile.assemble.torch_zip(hostile.assemble.BAD)
@@ -143,7 +149,9 @@ def check_dcp(count, folder):
         with open(path, "wb") as stream:
             stream.write(data)
         fine.write_index()
-        count.expect(verdicts_of(fine.path) == ("plain", "needs-objects"), "a sound directory is %s" % (verdicts_of(fine.path),))
+        for release in ("2.6", "1.13"):
+            fine.write_index(dcp_build.Dialect(release=release))
+            count.expect(verdicts_of(fine.path) == ("plain", "needs-objects"), "a sound directory of %s is %s" % (release, verdicts_of(fine.path)))
     for name in ("tensor", "overlap", "gap"):
         bad = made(name)
         hidden = hostile.hostile_readers.stored(b"\1\2\3\4" * 20000 + evil + b"\5\6\7" * 30000)  # in the middle of a tensor's bytes
@@ -162,7 +170,8 @@ def check_dcp(count, folder):
         bad.write_index()
         verdict = verdicts_of(bad.path)[1]
         count.expect(verdict in ("inconsistent", "dangerous"), "an index that points elsewhere (%s) is %s" % (name, verdict))
-    for number, name in enumerate(("__0_0.distcp", "__1_0.distcp", "e.txt", ".hidden", "e", "below/e.bin", "e.json", "e.md")):
+    for number, name in enumerate(("__0_0.distcp", "__1_0.distcp", "e.txt", ".hidden", "e", "below/e.bin", "e.json", "e.md",
+                                  "e.safetensors", "below/e.safetensors", "e.npy", "e.metadata")):
         led = made("led%d" % number)
         carrier = dcp_build.Item("b", None, None, name, evil)
         led.items = [item for item in led.items if item.key != "b"] + [carrier]
@@ -200,6 +209,39 @@ def check_dcp(count, folder):
         packed.write_index()
         verdict = verdicts_of(packed.path)[1]
         count.expect(verdict in ("dangerous", "unreadable"), "an index with a packed item (%s) is %s" % (name, verdict))
+    for name in ("e.safetensors", "e.bin", "e"):
+        data = b"\1" * 64 + evil + b"\1" * 200000
+        numbers = made("numbers_%s" % name.replace(".", "_"))
+        numbers.items = [item for item in numbers.items if item.key != "b"]
+        numbers.write_data()
+        with open(os.path.join(numbers.path, name), "wb") as stream:
+            stream.write(safetensors_of(data))
+        inside = dcp_build.Item("b", None, None, name, data)
+        inside.offset, inside.length = safetensors_of(data).index(evil), len(evil)
+        numbers.items.append(inside)
+        numbers.write_index()
+        verdict = verdicts_of(numbers.path)[1]
+        count.expect(verdict in ("inconsistent", "dangerous"), "an index that points into numbers of %s is %s" % (name, verdict))
+        inside.offset, inside.length = len(safetensors_of(data)) - 100000, 100000
+        for other in ("x", "y"):  # the same bytes twice, and once more
+            numbers.value(other, 1)
+            again = next(item for item in numbers.items if item.key == other)
+            again.file, again.offset, again.length = name, inside.offset, inside.length
+        numbers.write_index()
+        verdict = verdicts_of(numbers.path)[1]
+        count.expect(verdict == "inconsistent", "an index that means the same numbers of %s three times is %s" % (name, verdict))
+    plain = made("numbers_alone")  # as FileSystemWriter(serialization_format=SAFETENSORS) writes them
+    plain.items = [item for item in plain.items if item.key != "b"]
+    del plain.entries["b"]
+    data = b"".join(bytes(range(item.length % 251)) * 3 for item in plain.items)
+    with open(os.path.join(plain.path, "__0_0.safetensors"), "wb") as stream:
+        stream.write(safetensors_of(data))
+    start, step = len(safetensors_of(data)) - len(data), len(data) // len(plain.items)
+    for number, item in enumerate(plain.items):
+        item.file, item.offset, item.length = "__0_0.safetensors", start + number * step, step
+    plain.write_index()
+    _, found = scanned.scan(plain.path)
+    count.expect({one["verdict"] for one in found.values()} == {"plain", "needs-objects"}, "numbers as safetensors are %s" % found)
     lost = made("lost")
     lost.write_data()
     next(item for item in lost.items if item.key == "b").file = "../__0_0.distcp"
