@@ -26,6 +26,7 @@
 #include "model/model.h"
 #include "model/optimizers.h"
 #include "model/patterns.h"
+#include "model/plain_values.h"
 #include "model/state_dict.h"
 #include "model/walk.h"
 
@@ -362,6 +363,24 @@ static int check_shared(struct caster *c, const struct ckpt_walk_step *step, str
 	return 0;
 }
 
+/* A tensor of Transformer Engine, whose codes and scales are its own: it stays as it is. */
+static int pass_over(struct caster *c, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	int named = is_chosen(c, step->name, err);
+
+	if (named < 0)
+		return named;
+	c->left = c->chosen = false;
+	c->tensor_depth = step->depth;
+	c->spec = NULL;
+	c->spec_depth = SIZE_MAX;
+	c->tensor_name = ckpt_arena_copy(c->to->arena, step->name, step->name_len);
+	if (!c->tensor_name)
+		return ckpt_arena_fail(c->to->arena, err);
+	c->report.tensors_left += named;
+	return 0;
+}
+
 static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct caster *c = ctx;
@@ -382,6 +401,8 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 	if (step->value->kind != CKPT_CALL)
 		return CKPT_WALK_ENTER;
 	rc = check_shared(c, step, err);
+	if (rc == 0 && c->tensor_depth == SIZE_MAX && ckpt_plain_engine_class(c->from, ckpt_model_now(c->from, step->value->u.call->func)))
+		rc = pass_over(c, step, err);
 	if (rc < 0)
 		return rc;
 	is_tensor = ckpt_tensor_parse(c->from, step->value, c->to->arena, &t, err);

@@ -230,3 +230,15 @@ bool ckpt_plain_bytes_in(const struct ckpt_model *model, const struct ckpt_value
 	return text && text->kind == CKPT_STR &&
 	       ckpt_latin1_bytes(text->u.bytes.ptr, text->u.bytes.len, arena, out, len);
 }
+
+bool ckpt_plain_is_of_engine(const struct ckpt_global *global)
+{
+	return !strncmp(global->module, "transformer_engine.", 19) && strstr(global->module, "tensor");
+}
+
+const struct ckpt_global *ckpt_plain_engine_class(const struct ckpt_model *model, const struct ckpt_value *func)
+{
+	if (func->kind == CKPT_CALL)
+		func = ckpt_plain_arg_count(model, func) == 2 ? ckpt_plain_arg(model, func, 0) : NULL;
+	return func && func->kind == CKPT_GLOBAL && ckpt_plain_is_of_engine(func->u.global) ? func->u.global : NULL;
+}

@@ -50,4 +50,11 @@ const struct ckpt_value *ckpt_plain_arg(const struct ckpt_model *model,
 					const struct ckpt_value *call, uint32_t i);
 uint32_t ckpt_plain_arg_count(const struct ckpt_model *model, const struct ckpt_value *call);
 
+/*
+ * Is GLOBAL of a module that has tensors of Transformer Engine? And the class that FUNC makes such a tensor of, itself or by one of its
+ * methods, which is pickled as getattr(CLASS, NAME); NULL: none. What is in such a call is codes and scales: no tensors by themselves.
+ */
+bool ckpt_plain_is_of_engine(const struct ckpt_global *global);
+const struct ckpt_global *ckpt_plain_engine_class(const struct ckpt_model *model, const struct ckpt_value *func);
+
 #endif

@@ -21,23 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_of_engine(const struct ckpt_global *global)
-{
-	return !strncmp(global->module, "transformer_engine.", 19) &&
-	       strstr(global->module, "tensor");
-}
-
-/* A global of a module that has tensors of Transformer Engine; of a method: that of its class. */
-static const struct ckpt_global *engine_class(const struct ckpt_model *model,
-					      const struct ckpt_value *func)
-{
-	if (func->kind == CKPT_CALL)
-		func = ckpt_plain_arg_count(model, func) == 2 ? ckpt_plain_arg(model, func, 0)
-							      : NULL;
-	return func && func->kind == CKPT_GLOBAL && is_of_engine(func->u.global) ? func->u.global
-										 : NULL;
-}
-
 static bool is_text(const struct ckpt_value *v, const char *text)
 {
 	return ckpt_value_is_text(v) && v->u.bytes.len == strlen(text) &&
@@ -47,7 +30,7 @@ static bool is_text(const struct ckpt_value *v, const char *text)
 /* Float8Tensor._make_in_reduce_ex, which pickles as getattr(Float8Tensor, "_make_in_reduce_ex"), or the function of 2.16 and later */
 static bool makes_float8(const struct ckpt_model *model, const struct ckpt_value *func)
 {
-	const struct ckpt_global *class = engine_class(model, func);
+	const struct ckpt_global *class = ckpt_plain_engine_class(model, func);
 
 	if (!class ||
 	    (strcmp(class->module, "transformer_engine.pytorch.tensor.float8_tensor") != 0 &&
@@ -233,10 +216,10 @@ static int visit(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error
 		rc = step->seen ? 0 : add_float8(q, step, err);
 		return rc < 0 ? rc : CKPT_WALK_ENTER;
 	}
-	class = engine_class(q->model, func);
+	class = ckpt_plain_engine_class(q->model, func);
 	if (!class)
 		class = ckpt_quant_class(q->model, step->value);
-	if (!class || !is_of_engine(class))
+	if (!class || !ckpt_plain_is_of_engine(class))
 		return CKPT_WALK_ENTER;
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			 "'%s' is made by %s of Transformer Engine, which ckpt does not know",

@@ -395,6 +395,18 @@ def check_twice(ckpt, work, value):
         return "" if len([name for name in archive.namelist() if "/data/" in name]) == 1 else "is two weights afterwards"
 
 
+def check_cast(ckpt, work, value):
+    """A cast without --dequantize leaves the codes and scales of a quantized object alone, and casts the rest."""
+    source, target = os.path.join(work, "in.pt"), os.path.join(work, "out.pt")
+    write(source, {"w": value, "plain": tensor("float32", [3], [1, 2, 3])})
+    done = subprocess.run([ckpt, "cast", "-f", "f16", source, target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    if done.returncode:
+        return done.stdout.strip()
+    with zipfile.ZipFile(source) as was, zipfile.ZipFile(target) as now:
+        before, after = ([archive.read(name) for name in archive.namelist() if "/data/" in name] for archive in (was, now))
+    return "" if after == [struct.pack("<3e", 1, 2, 3) if item == struct.pack("<3f", 1, 2, 3) else item for item in before] else "other numbers are cast, or none"
+
+
 def main():
     ckpt, wrong, count = os.path.abspath(os.environ["CKPT"]), [], 0
     with tempfile.TemporaryDirectory(dir=os.environ.get("CKPT_TEST_DIR") or None) as work:
@@ -404,6 +416,11 @@ def main():
                 text = check(ckpt, work, value, wanted)
                 if text:
                     wrong.append("%s: %s" % (name, text))
+        for name, (value, _) in {**SOUND, **ENGINE_DAMAGED}.items():
+            count += 1
+            text = check_cast(ckpt, work, value)
+            if text:
+                wrong.append("%s, cast: %s" % (name, text))
         for name, value in (("affine, twice", affine()), ("engine, twice", engine())):
             count += 1
             text = check_twice(ckpt, work, value)
