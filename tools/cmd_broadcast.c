@@ -414,6 +414,8 @@ static void print_result(void *ctx)
 			r->world_size, r->host, r->launcher,
 			r->transport[0] ? r->transport : "none", r->network[0] ? " by " : "",
 			r->network);
+	if (r->links_left_out) /* whatever is not to be said: the copy is not all of the source */
+		complain("note: left out, as links to folders are: '%s'%s", r->first_left_out, r->links_left_out > 1 ? " and others" : "");
 	if (r->advice[0] && r->rank == 0 && !quiet)
 		fprintf(stderr, "ckpt: %s\n", r->advice);
 	if (result->err.status)

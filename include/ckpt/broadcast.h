@@ -184,6 +184,9 @@ struct ckpt_broadcast_report {
 	char advice[256];
 	/* what the transport ucx chose for the way to the next rank, "tcp/eth0, self"; "" of others */
 	char network[128];
+	/* of a directory, on rank 0: links to folders, which are not copied; the first of them, by its path in SOURCES, as it is shown */
+	uint32_t links_left_out;
+	char first_left_out[84];
 };
 #define CKPT_BROADCAST_REPORT_INIT \
 	{ \

@@ -3,8 +3,6 @@
 
 #include "broadcast/votes.h"
 
-#include <stdio.h>
-
 /* Do all ranks wish for the same, and what is there? */
 
 enum { MOST_MANIFEST = 1 << 30 };
@@ -47,9 +45,6 @@ static int share_manifest(struct ckpt_session *s)
 
 	if (is_first)
 		rc = ckpt_manifest_make(s->sources, s->source_count, &s->manifest, &s->err);
-	if (s->manifest.left_out_count && !s->advice[0])
-		snprintf(s->advice, sizeof(s->advice), "left out, as links to folders are: '%s'%s", s->manifest.left_out,
-			 s->manifest.left_out_count > 1 ? " and others" : "");
 	if (is_first && rc == 0)
 		rc = ckpt_manifest_write(&s->manifest, &bytes, &s->err);
 	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_SOURCE)) {

@@ -104,12 +104,13 @@ load common.bash
 	ln -s step100 tree/latest; ln -s step200 tree/a-first; ln -s ../far tree/away; ln -s ../far/n tree/file; ln -s tree link
 	for source in tree tree/ link link/; do
 		ckpt broadcast "$source" out; want 0 "$stderr"
-		[[ $stderr = "ckpt: left out, as links to folders are: '"*"' and others"$'\n'* ]]
+		[[ $stderr = "ckpt: note: left out, as links to folders are: '"*"' and others"$'\n'* ]]
+		ckpt broadcast -q "$source" out; [[ $status = 0 && $stderr = "ckpt: note: left out, as links to folders are: '"*"' and others" ]]
 		[ "$(cd out && find . -type f ! -name .ckpt-staged | LC_ALL=C sort | tr '\n' ' ')" = "./file ./step100/m ./step200/m " ]
 		rm -r out
 	done
 	rm tree/latest tree/a-first
-	ckpt broadcast tree out; [[ $status = 0 && $stderr = "ckpt: left out, as links to folders are: 'away'"$'\n'* ]]
+	ckpt broadcast tree out; [[ $status = 0 && $stderr = "ckpt: note: left out, as links to folders are: 'away'"$'\n'* ]]
 	ln -s nowhere tree/broken
 	ckpt broadcast tree other; want 3 "ckpt: broadcast: tree/broken: cannot look at the file"
 }
