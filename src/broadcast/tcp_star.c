@@ -429,6 +429,10 @@ static bool use_frame(struct ckpt_tcp_star *s, uint32_t rank, enum ckpt_wire_kin
 			say_moving(s);
 		s->moved_at = ckpt_now_nsec();
 		return len == 0;
+	case CKPT_WIRE_REFUSED: /* from rank 0, before it has heard that this rank took its answer */
+		if (is_rank0(s))
+			return false;
+		/* fall through */
 	case CKPT_WIRE_STOP:
 		b->has_stopped = true;
 		take_notice(s, bytes, len);

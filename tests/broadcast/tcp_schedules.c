@@ -223,7 +223,11 @@ static int open_transport(struct rank *r, const struct ckpt_world *world, struct
 	struct ckpt_failure_notice told = { 0 };
 	int rc = r->star ? 0 : ckpt_tcp_star_new(world, secret, &r->place, &r->star, &r->err);
 
-	return rc < 0 ? rc : ckpt_transport_open_tcp(r->star, NULL, &r->cancel, from_now(r->o.init_timeout_s), out, &told, &r->err);
+	if (rc == 0)
+		rc = ckpt_transport_open_tcp(r->star, NULL, &r->cancel, from_now(r->o.init_timeout_s), out, &told, &r->err);
+	if (rc == CKPT_E_CANCELLED) /* as ckpt_session_open_transport() does it */
+		r->code = CKPT_BROADCAST_CANCELLED + (told.signal ? told.signal : r->cancel);
+	return rc;
 }
 
 static void *run_rank(void *arg)
@@ -327,7 +331,7 @@ static void judge_rank(const struct rank *r, int common)
 		[CUT_OFF] = { 0, CKPT_BROADCAST_SETUP, CKPT_BROADCAST_LOST, -1 },
 		[HANGS] = { 0, CKPT_BROADCAST_SETUP, CKPT_BROADCAST_LOST, -1 },
 		[FILE_FAILS] = { 0, CKPT_BROADCAST_SOURCE, CKPT_BROADCAST_DESTINATION, CKPT_BROADCAST_PARTIAL },
-		[CANCELLED] = { 0, CKPT_BROADCAST_SETUP, 128 + 15, -1 },
+		[CANCELLED] = { 0, 128 + 15, -1 },
 	};
 	bool is_victim = is_of_one_rank() && r->number == plan.victim, is_possible = false;
 	double most = SPARE_S * SLOWER + (plan.fault == HANGS ? 6 * plan.o.timeout_s : r->code == CKPT_BROADCAST_SETUP ? plan.o.init_timeout_s : 0);
