@@ -104,6 +104,8 @@ static void hello_of(uint32_t rank, uint8_t out[HELLO])
 	memset(out, (int)(rank % 251) + 1, HELLO);
 }
 
+static atomic_bool has_gathered;
+
 static void *run_rank(void *arg)
 {
 	struct rank *r = arg;
@@ -116,8 +118,12 @@ static void *run_rank(void *arg)
 	if (r->rc < 0)
 		return NULL;
 	r->rc = r->meeting->ops->gather(r->meeting, hello, HELLO, r->all, deadline, &r->err);
-	if (r->world.rank == 0)
+	if (r->world.rank == 0) {
 		memset(r->answer, 'a', ANSWER);
+		atomic_store(&has_gathered, true);
+	}
+	while (r->leaves && r->world.rank && !atomic_load(&has_gathered)) /* else another may still come in its place */
+		sleep_ms(1);
 	if (r->rc == 0 && !r->leaves)
 		r->rc = r->meeting->ops->share(r->meeting, r->answer, ANSWER, deadline, &r->err);
 	r->meeting->ops->silent(r->meeting, r->silent, sizeof(r->silent));
@@ -129,6 +135,7 @@ static void *run_rank(void *arg)
 static void make_ranks(uint32_t size, double seconds)
 {
 	memset(ranks, 0, sizeof(ranks));
+	atomic_store(&has_gathered, false);
 	began = ckpt_now_nsec();
 	for (uint32_t i = 0; i < size; i++) {
 		ranks[i].world = (struct ckpt_world){ .rank = i, .size = size };
