@@ -199,7 +199,7 @@ struct ckpt_broadcast_report {
  * process of every node writes it. Nothing gets its final name before all ranks have all bytes with
  * the right checksums, and if one rank fails, none of them gives a name.
  *
- * SOURCES: files, or one directory, which is copied with all that is below it. DESTINATION: a path,
+ * SOURCES: files, or one directory, which is copied with all files below it; links to files are followed, links to folders are left out (see the report). DESTINATION: a path,
  * the same for all ranks except for what is filled in: %h host, %n number of the node, %r rank,
  * %l local rank, %j job key, %u user, %b name of the source, %% a percent sign. It may be NULL with
  * CKPT_BROADCAST_TO_GPU and NO_TARGET. Several files need a folder that exists; so does a path that
