@@ -76,7 +76,7 @@ colored() { grep -o $'\033\[[0-9;]*m[^\033]*\033\[0m' <<<"$1" | sed $'s/\033\\[0
 32 mend:     " ]
 	run on_terminal 200 diff ddp_model.pt ddp_model.pt
 	[ "$(colored "$output")" = "32 is the same as" ]
-	run on_terminal 200 diff ddp_model.pt ddp_trainer.pt
+	run on_terminal 200 diff ddp_model.pt ddp_trainer.pt; echo "$output"; [ "$status" = 1 ]
 	[[ "$(colored "$output")" = *"31 is not the same as" ]]
 	for command in "scan evil.pkl" "verify ddp_model.pt bad.pt" "why ddp_model.pt" "diff ddp_model.pt ddp_trainer.pt"; do
 		"$CKPT" $command >seen || true
