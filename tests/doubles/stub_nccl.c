@@ -18,8 +18,10 @@
  *                                 until a test calls "stub_nccl_let_go"
  * STUB_NCCL_STALL=NAME:1:NTH      what that call put into the stream is never done, as if a peer had died
  * STUB_NCCL_LATE=NAME:MSEC:NTH    ncclCommAbort or ncclCommDestroy: comes back only then
- * STUB_NCCL_LINK=R:USEC:USEC:USEC  with FAKE_CUDA_RATES: what a rank sends on in a microsecond, after how long the next has the
- *                                 first of it, what a call takes on the GPU by itself, and how long it is in progress before
+ * STUB_NCCL_LINK=R:USEC:USEC:USEC:USEC
+ *                                 with FAKE_CUDA_RATES: what a rank sends on in a microsecond, after how long the next has the
+ *                                 first of it, what a call takes on the GPU by itself, how long it is in progress before,
+ *                                 and after how long the next has a few bytes or numbers
  * STUB_NCCL_VERSION=22809
  * NCCL_COMM_BLOCKING=1            calls come back only when they are done
  * NCCL_ALGO                       without "ring": a broadcast has no algorithm
@@ -50,7 +52,7 @@ unsigned stub_nccl_live(void);
 void stub_nccl_let_go(void);
 #pragma GCC visibility pop
 
-enum { LATE = 2, MOST_NUMBERS = 64, MOST_GPUS = 8 };
+enum { LATE = 2, FEW = 4096, MOST_NUMBERS = 64, MOST_GPUS = 64 };
 
 __attribute__((used)) static const char version_line[] = "NCCL version 2.28.9+cuda" STUB_NCCL_CUDA;
 
@@ -332,15 +334,16 @@ static uint64_t later(uint64_t a, uint64_t b)
 }
 
 struct link {
-	double rate, hop_usec, call_usec, progress_usec;
+	double rate, hop_usec, call_usec, progress_usec, few_usec;
 };
 
 static struct link read_link(void)
 {
 	const char *text = getenv("STUB_NCCL_LINK");
-	struct link link = { 1, 0, 0, 0 };
+	struct link link = { 1, 0, 0, 0, 0 };
 
-	sscanf(text ? text : "", "%lf:%lf:%lf:%lf", &link.rate, &link.hop_usec, &link.call_usec, &link.progress_usec);
+	sscanf(text ? text : "", "%lf:%lf:%lf:%lf:%lf", &link.rate, &link.hop_usec, &link.call_usec,
+	       &link.progress_usec, &link.few_usec);
 	return link;
 }
 
@@ -366,10 +369,11 @@ static uint64_t end_nsec(const struct work *w, const struct meeting *m)
 	int place = (w->comm->rank - m->root + world->size) % world->size;
 	struct link link = read_link();
 	uint64_t begin, next = 0;
+	double hop_usec = w->nbytes < FEW ? link.few_usec : link.hop_usec;
 
 	if (!w->nbytes)
 		place = world->size - 1; /* around the ring, and again */
-	begin = begin_nsec(world, m, place, w->nbytes ? link.hop_usec : 2 * link.hop_usec);
+	begin = begin_nsec(world, m, place, w->nbytes ? hop_usec : 2 * hop_usec);
 	if (w->nbytes && place + 1 < world->size)
 		next = m->ready[(w->comm->rank + 1) % world->size];
 	if (begin == NEVER || (w->nbytes && place + 1 < world->size && !next))
