@@ -5,6 +5,7 @@
 #include "crc_on_host.h"
 #include "fault_spec.h"
 #include "gpu/cuda_driver.h"
+#include "stream_order.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,7 +34,7 @@ enum {
 	INVALID_HANDLE = 400,
 	NOT_FOUND = 500,
 	ALREADY_REGISTERED = 712,
-	MOST_STREAMS = 256,
+	MOST_STREAMS = STREAM_ORDER_MOST,
 	MOST_GPUS = 64,
 	MOST_DEPTH = 16,
 	GAP = 1 << 20,
@@ -51,6 +52,7 @@ struct CUevent_st {
 	struct CUctx_st *context;
 	unsigned long recorded, done;
 	uint64_t done_nsec;
+	struct stream_clock behind; /* what was in its stream when it was last recorded */
 };
 
 struct CUfunc_st {
@@ -79,6 +81,7 @@ struct op {
 	bool reads_host;
 	bool (*poll)(void *);
 	void *arg;
+	struct stream_touch touch; /* of what is polled */
 	struct CUevent_st *waits, *records;
 	unsigned long seq;
 	struct CUmod_st *module; /* a kernel */
@@ -88,6 +91,7 @@ struct op {
 struct CUstream_st {
 	struct op *first, **last;
 	struct CUctx_st *context;
+	unsigned number;
 	uint64_t free_nsec; /* what was before FIRST has ended then */
 };
 
@@ -378,6 +382,25 @@ static bool is_foreign(const struct CUctx_st *context)
 	return context != current();
 }
 
+static void check_order(const struct CUstream_st *s, const struct op *op)
+{
+	const struct crc_launch *l = op->launch;
+	const struct stream_touch touches[] = {
+		op->touch,
+		{ op->from, op->nbytes, false },
+		{ op->to, op->nbytes, true },
+		{ l ? l->from : NULL, l ? l->nbytes : 0, false },
+		{ l ? l->partials : NULL, l ? l->blocks * sizeof(uint32_t) : 0, true },
+	};
+
+	if (op->waits)
+		stream_order_wait(s->number, &op->waits->behind);
+	if (!stream_order_put(s->number, touches, sizeof(touches) / sizeof(touches[0])))
+		complain("two streams touch the same bytes in no order");
+	if (op->records)
+		stream_order_record(s->number, &op->records->behind);
+}
+
 static unsigned put(struct CUstream_st *s, struct op what)
 {
 	struct op *op;
@@ -389,6 +412,8 @@ static unsigned put(struct CUstream_st *s, struct op what)
 	op = malloc(sizeof(*op));
 	*op = what;
 	op->put_nsec = is_timed() ? now_nsec() : 0;
+	if (!is_timed())
+		check_order(s, op);
 	guard(op, op->reads_host ? PROT_READ : PROT_NONE);
 	*s->last = op;
 	s->last = &op->next;
@@ -644,6 +669,7 @@ static unsigned free_block(unsigned code, unsigned long long address, const void
 	if (is_in_use(b))
 		complain("memory is freed that a stream still uses: a GPU would wait here");
 	*at = b->next;
+	stream_order_forget(b->memory, b->nbytes);
 	if (!b->is_registered)
 		free(b->memory);
 	free(b);
@@ -806,6 +832,7 @@ unsigned cuStreamCreate(struct CUstream_st **stream, unsigned flags)
 		stream_end = i < stream_end ? stream_end : i + 1;
 		streams[i]->last = &streams[i]->first;
 		streams[i]->context = current();
+		streams[i]->number = i;
 	}
 	return end(code);
 }
@@ -824,6 +851,7 @@ unsigned cuStreamDestroy_v2(struct CUstream_st *stream)
 		;
 	if (stream->first)
 		complain("a stream is destroyed that still has work");
+	stream_order_seen_all(stream->number);
 	streams[i] = NULL;
 	free(stream);
 	return end(code);
@@ -844,6 +872,8 @@ unsigned cuStreamSynchronize(struct CUstream_st *stream)
 			usleep(100);
 			pthread_mutex_lock(&lock);
 		}
+	if (!code)
+		stream_order_seen_all(stream->number);
 	return end(code);
 }
 
@@ -915,6 +945,8 @@ unsigned cuEventQuery(struct CUevent_st *event)
 		code = INVALID_CONTEXT;
 	if (!code && event->done < event->recorded)
 		code = CKPT_CU_NOT_READY;
+	if (!code)
+		stream_order_seen(&event->behind);
 	return end(code);
 }
 
@@ -1026,10 +1058,11 @@ unsigned cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned gr
 	return end(code);
 }
 
-void fake_cuda_poll_in(struct CUstream_st *stream, bool (*poll)(void *), void *arg)
+void fake_cuda_poll_in(struct CUstream_st *stream, bool (*poll)(void *), void *arg, const void *memory, size_t nbytes,
+		       bool writes)
 {
 	pthread_mutex_lock(&lock);
-	put(stream, (struct op){ .poll = poll, .arg = arg });
+	put(stream, (struct op){ .poll = poll, .arg = arg, .touch = { memory, nbytes, writes } });
 	pthread_mutex_unlock(&lock);
 }
 

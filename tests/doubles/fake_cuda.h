@@ -11,7 +11,8 @@
  * those that lead nowhere. It proves nothing about CUDA.
  *
  * What is put into a stream is done later, in steps that are chosen at random ($FAKE_CUDA_SEED) among all streams
- * whenever something is asked: a wait that is missing shows as wrong bytes. Addresses are no pointers; those that were
+ * whenever something is asked: a wait that is missing shows as wrong bytes, and whatever was chosen it is a complaint that
+ * streams touch the same bytes in no order (stream_order.h). Addresses are no pointers; those that were
  * freed, or were never given, are refused, as are calls without a context. Streams, events, modules and memory are of the
  * context that was current when they were made: with another one they are refused, and no context goes before they do.
  *
@@ -51,9 +52,10 @@ typedef void *fake_cuda_memory_of(unsigned long long address, size_t nbytes);
 
 /*
  * "fake_cuda_poll_in": work in a stream that is over when POLL says so; ARG is freed then. POLL is called with the
- * double's lock.
+ * double's lock. It reads those bytes of the GPU, or WRITES them.
  */
-typedef void fake_cuda_poll_into(struct CUstream_st *stream, bool (*poll)(void *), void *arg);
+typedef void fake_cuda_poll_into(struct CUstream_st *stream, bool (*poll)(void *), void *arg, const void *memory,
+				 size_t nbytes, bool writes);
 
 /*
  * "fake_cuda_timing": for POLL, with FAKE_CUDA_RATES. NOW, and since when it was READY to begin, in nanoseconds; POLL sets

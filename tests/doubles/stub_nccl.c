@@ -436,7 +436,8 @@ static void put_pending(struct ncclComm *c)
 	work->next = c->works;
 	c->works = work;
 	pthread_mutex_unlock(&lock);
-	cuda.poll_in(c->stream, is_over, work);
+	cuda.poll_in(c->stream, is_over, work, work->memory, work->nbytes ? work->nbytes : work->count * sizeof(uint64_t),
+		     !work->nbytes || work->root != c->rank);
 }
 
 static unsigned ask(const char *name, struct ncclComm *c, struct work what, const void *address,

@@ -121,7 +121,7 @@ static int bring_on_gpu(void *ctx, void *buffer, size_t nbytes, uint32_t root, v
 			       memory_of((unsigned long long)(uintptr_t)buffer, nbytes), nbytes,
 			       r->number == root };
 	assert_non_null(turn->memory);
-	poll_in(stream, take_turn, turn);
+	poll_in(stream, take_turn, turn, turn->memory, nbytes, !turn->is_root);
 	return 0;
 }
 
