@@ -29,7 +29,7 @@
 SIZED(ckpt_collectives, ctx, 48)
 SIZED(ckpt_broadcast_options, bandwidth, 208)
 SIZED(ckpt_broadcast_report, first_left_out, 1648)
-SIZED(ckpt_evicted, process, 40)
+SIZED(ckpt_evicted, reserved, 48)
 SIZED(ckpt_evict_options, reserved, 56)
 SIZED(ckpt_evict_report, reserved, 64)
 SIZED(ckpt_inner, tensors, 48)

@@ -2,6 +2,7 @@
 #include "command.h"
 #include "json.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -83,10 +84,22 @@ int unknown_command(const char *name)
 	return EXIT_USAGE;
 }
 
+/*
+ * Who starts us with one of them closed would find what is printed in the first file that is opened. What stands in its place
+ * fails, as the closed one does.
+ */
+static void fill_standard_streams(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+			_exit(EXIT_ERROR);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *cmd;
 
+	fill_standard_streams();
 	signal(SIGPIPE, SIG_IGN); /* write() then reports a closed pipe */
 	signal(SIGXFSZ, SIG_IGN); /* and a file that reaches the size limit */
 	json_begin();

@@ -129,8 +129,8 @@ const struct command cmd_broadcast = {
 		"$CKPT_RDZV_PORT (else $MASTER_PORT + 1). There they prove to each other that they\n"
 		"know the job's token, $CKPT_TOKEN or --token-file, which is never sent. The bytes\n"
 		"go by NCCL if every rank has a GPU, by MPI under mpirun, else over TCP; by UCX only\n"
-		"with --transport ucx. Nothing of the payload is encrypted. DST's folder has\n"
-		"to be there, or --mkdir makes it.\n"
+		"with --transport ucx, whose ports trust who reaches them. Nothing of the payload\n"
+		"is encrypted. DST's folder has to be there, or --mkdir makes it.\n"
 		"On a single node, or to try it, one process needs none of this: --transport self.\n"
 		"If --all-or-none removes a DST that replaced an older file, the older file is\n"
 		"gone. With --best-effort, wrong usage, signals and an MPI that hangs keep their\n"
@@ -433,7 +433,7 @@ static void print_result(void *ctx)
 
 		result->code = result->code ? result->code : code;
 	}
-	fflush(results);
+	result->code = finish_stream(results, result->code);
 }
 
 /*
@@ -453,7 +453,7 @@ static void keep_output(void)
 }
 
 /*
- * Set up NCCL and the driver for a program that only broadcasts.
+ * Set up NCCL, the driver and UCX for a program that only broadcasts.
  * Kernels are loaded when they are used: all of NCCL's take minutes with a driver before CUDA
  * 12.2. What the user has set stays, except for what no broadcast works with: NCCL_COMM_BLOCKING
  * lets NCCL wait for lost ranks without an end, and many sites export an NCCL_ALGO for all-reduces,
@@ -463,6 +463,7 @@ static void keep_output(void)
 static void set_variables(void)
 {
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
+	setenv("UCX_TCP_CONN_NB", "y", 0); /* else UCX waits inside connect() for as long as the system does, minutes */
 	setenv("NCCL_RAS_ENABLE", "0", 0);
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
 	setenv("NCCL_COMM_BLOCKING", "0", 1); /* also above what /etc/nccl.conf says */
@@ -585,13 +586,11 @@ static int run_broadcast(int argc, char **argv)
 		print_result(&result);
 	if (result.err.status == CKPT_E_ARG && !report->transport[0])
 		return EXIT_USAGE;
-	code = report->code;
+	code = finish_stream(results, report->code ? report->code : result.code);
 	if (best_effort && code < CKPT_BROADCAST_CANCELLED)
 		code = EXIT_FINE;
 	/* a library may wait for the lost rank at exit, or meet a thread that never came back */
-	if (report->code == CKPT_BROADCAST_LOST || ckpt_gpu_hanging_calls()) {
-		code = finish_stream(results, code ? code : result.code);
+	if (report->code == CKPT_BROADCAST_LOST || ckpt_gpu_hanging_calls())
 		_exit(code);
-	}
-	return finish_stream(results, code ? code : result.code);
+	return code;
 }

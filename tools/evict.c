@@ -58,28 +58,28 @@ static void show(void *ctx, const struct ckpt_evicted *c)
 	if (e->list)
 		add_to_list(e->list, c);
 	if (c->what == CKPT_EVICT_FAILED)
-		complain("broadcast: %s: cannot be removed, or not all of it", path);
+		complain("broadcast: %s: cannot be removed, or not all of it: %s", path, errno_text(c->error));
 	else if (c->what == CKPT_EVICT_IN_USE && !quiet && c->process)
 		complain("broadcast: %s stays: process %d has it open", path, c->process);
 	else if (c->what == CKPT_EVICT_IN_USE && !quiet)
 		complain("broadcast: %s stays: it was just used, or another process removes it", path);
 	else if (c->what == CKPT_EVICT_CHANGED && !quiet)
-		complain("broadcast: %s stays: it is not what its note says", path);
+		complain("broadcast: %s stays: it is not what its note says, or another user's", path);
 	else if ((c->what == CKPT_EVICT_REMOVED || c->what == CKPT_EVICT_LEFT_OVER) && !e->list)
 		printf("%s %s, %s%s\n", e->dry_run ? "would remove" : "removed", path, size_phrase(c->nbytes, size),
 		       c->what == CKPT_EVICT_LEFT_OVER ? ", left by one that has ended" : "");
 	free(path);
 }
 
-/* Is less than WANTED free where one of FOLDERS is? */
-static bool lacks_room(uint64_t wanted, char *const *folders, int count)
+/* The first of FOLDERS where less than WANTED is free; NULL: none. */
+static const char *find_full(uint64_t wanted, char *const *folders, int count)
 {
 	struct statvfs fs;
 
 	for (int i = 0; i < count; i++)
 		if (statvfs(folders[i], &fs) == 0 && (double)fs.f_bavail * (double)fs.f_frsize < (double)wanted)
-			return true;
-	return false;
+			return folders[i];
+	return NULL;
 }
 
 static int write_json(const struct evict_wish *w, const struct ckpt_evict_report *r, json_t *list)
@@ -106,6 +106,7 @@ int run_evict(const struct evict_wish *w, char *const *folders, int count)
 	struct eviction e = { w->dry_run, w->json ? json_array() : NULL };
 	const struct command *cmd = find_command("broadcast");
 	char size[16], number[32];
+	const char *full;
 	int code = EXIT_FINE, rc;
 
 	if (w->older_than && !parse_age(w->older_than, &options.older_than_s))
@@ -128,8 +129,8 @@ int run_evict(const struct evict_wish *w, char *const *folders, int count)
 		code = fail(&err);
 	else if (report.failed)
 		code = EXIT_ERROR;
-	else if (w->keep_free && !w->dry_run && code == EXIT_FINE && lacks_room(options.keep_free, folders, count)) {
-		complain("broadcast: less than %s is free: nothing more may be removed", w->keep_free);
+	else if (w->keep_free && !w->dry_run && code == EXIT_FINE && (full = find_full(options.keep_free, folders, count)) != NULL) {
+		complain("broadcast: %s: less than %s is free: nothing more may be removed", full, w->keep_free);
 		code = EXIT_NO;
 	}
 	code = finish_output(code);

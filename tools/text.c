@@ -13,6 +13,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,14 +95,29 @@ void answer_is_no(void)
 	answered_no = true;
 }
 
+/* Of a pipe. */
+static bool has_no_reader(FILE *out)
+{
+	struct pollfd p = { .fd = fileno(out) };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLERR);
+}
+
 int finish_stream(FILE *out, int code)
 {
-	bool bad = ferror(out);
+	static const FILE *told; /* of which this was said */
+	bool was_bad = ferror(out), is_bad = fflush(out) != 0;
 
-	if (fflush(out) != 0 || bad) {
-		if (errno == EPIPE)
-			return code; /* "ckpt ls x | head": the reader had enough */
-		complain("cannot write to standard output: %s", errno_text(errno));
+	if (is_bad ? errno == EPIPE : was_bad && has_no_reader(out))
+		return code; /* "ckpt ls x | head": the reader had enough */
+	if (told == out)
+		return EXIT_ERROR;
+	if (is_bad || was_bad) {
+		told = out;
+		if (is_bad)
+			complain("cannot write to standard output: %s", errno_text(errno));
+		else
+			complain("cannot write to standard output");
 		return EXIT_ERROR;
 	}
 	return code == EXIT_FINE && answered_no ? EXIT_NO : code;

@@ -245,6 +245,8 @@ struct ckpt_evicted {
 	int64_t used_sec;     /* when it was last used, by time(); 0: not known */
 	enum ckpt_evict_what what;
 	int process;	      /* of IN_USE: who has it, as far as that is seen; else 0 */
+	int error;	      /* of FAILED: the errno; else 0 */
+	uint32_t reserved;    /* 0 */
 };
 
 struct ckpt_evict_options {

@@ -82,33 +82,35 @@ static bool is_folder(const char *path)
  * cp's rule, with one exception: a directory that was staged there before is that destination
  * again.
  */
-static void add_name(struct ckpt_buf *out, const char *source)
+static bool add_name(struct ckpt_buf *out, const char *source)
 {
 	size_t len;
 	const char *name = base_name(source, &len);
-	bool slash = out->len && out->data[out->len - 1] == '/';
+	bool slash = out->len && out->data[out->len - 1] == '/', found = false;
 	struct ckpt_buf mark = { 0 };
 
 	ckpt_buf_printf(&mark, "%.*s/.ckpt-staged", (int)out->len, (const char *)out->data);
 	ckpt_buf_add_u8(&mark, 0);
 	ckpt_buf_add_u8(out, 0);
 	out->len--;
-	if (slash || (is_folder((const char *)out->data) && !mark.bad &&
-		      access((const char *)mark.data, F_OK) < 0)) {
+	found = !slash && is_folder((const char *)out->data) && !mark.bad && access((const char *)mark.data, F_OK) < 0;
+	if (slash || found) {
 		if (!slash)
 			ckpt_buf_add_u8(out, '/');
 		ckpt_buf_add(out, name, len);
 	}
 	ckpt_buf_clear(&mark);
+	return found;
 }
 
 int ckpt_destination(const char *wish, const struct ckpt_world *world, const char *source,
-		     size_t source_count, char **out, struct ckpt_error *err)
+		     size_t source_count, char **out, bool *found_folder, struct ckpt_error *err)
 {
 	struct ckpt_buf buf = { 0 };
 	int rc = 0;
 
 	*out = NULL;
+	*found_folder = false;
 	for (const char *p = wish; rc == 0 && *p; p++)
 		if (*p == '%')
 			rc = fill_in(&buf, *++p, world, source, err);
@@ -117,7 +119,7 @@ int ckpt_destination(const char *wish, const struct ckpt_world *world, const cha
 	if (rc == 0 && !buf.len)
 		rc = ckpt_fail(err, CKPT_E_ARG, "the destination has no name");
 	if (rc == 0 && source_count == 1)
-		add_name(&buf, source);
+		*found_folder = add_name(&buf, source);
 	ckpt_buf_add_u8(&buf, 0);
 	if (rc == 0 && buf.bad)
 		rc = ckpt_fail_nomem(err);

@@ -8,17 +8,18 @@
 /*
  * Make the path on this node from what the user wrote: %h host, %n number of the node, %r rank, %l
  * local rank, %j job key, %u user, %b the name of SOURCE, %%. If there is one source, its name is
- * appended to a folder and to a path that ends with '/'. The caller frees *OUT.
+ * appended to a folder and to a path that ends with '/'. The caller frees *OUT. *FOUND_FOLDER: the name was appended
+ * because a folder was found, which may be another matter on another node.
  */
 int ckpt_destination(const char *wish, const struct ckpt_world *world, const char *source,
-		     size_t source_count, char **out, struct ckpt_error *err);
+		     size_t source_count, char **out, bool *found_folder, struct ckpt_error *err);
 
 /* Does every rank have a path of its own? If not, one rank of each node writes. */
 bool ckpt_destination_is_per_rank(const char *wish);
 
 /*
  * A copy that a broadcast wrote has a note beside it, or inside if it is a directory: which files
- * of the source it is a copy of, by size, inode and time, and which files it consists of. True if
+ * of the source it is a copy of, by size, inode, mtime and ctime, and which files it consists of. True if
  * all of that is as it was, and, if CRC is not NULL, the single file had that checksum.
  */
 bool ckpt_staged_is_same(const struct ckpt_manifest *manifest, const char *path,

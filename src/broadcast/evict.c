@@ -218,8 +218,10 @@ static void tell(struct eviction *e, size_t folder, const char *name, struct ckp
 
 static void tell_copy(struct eviction *e, const struct copy *c, enum ckpt_evict_what what, int process)
 {
+	int error = what == CKPT_EVICT_FAILED ? errno : 0;
+
 	tell(e, c->folder, *c->name ? c->name : c->note, (struct ckpt_evicted){ .nbytes = what == CKPT_EVICT_CHANGED ? 0 : c->nbytes,
-			.used_sec = what == CKPT_EVICT_CHANGED ? 0 : c->used.tv_sec, .what = what, .process = process });
+			.used_sec = what == CKPT_EVICT_CHANGED ? 0 : c->used.tv_sec, .what = what, .process = process, .error = error });
 }
 
 /* ---- what there is ---- */
@@ -454,7 +456,7 @@ static int remove_directory(int folder, const struct copy *c, const struct view 
 {
 	struct stat st;
 	char *temp;
-	int owner, rc;
+	int owner, rc, failure = EBUSY;
 
 	if (fstat(v->base, &st) < 0 || faccessat(v->base, ".", W_OK | X_OK, AT_EACCESS) < 0)
 		return -1;
@@ -474,9 +476,11 @@ static int remove_directory(int folder, const struct copy *c, const struct view 
 		unlinkat(v->base, CKPT_TEMP_OWNER, 0);
 		close(owner);
 	}
+	if (rc < 0)
+		failure = errno;
 	rc = unlinkat(folder, temp, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1; /* not if anything in it stays */
 	free(temp);
-	errno = EBUSY; /* for -1: a part of it stays, under that name */
+	errno = failure; /* for -1: a part of it stays, under that name */
 	return rc;
 }
 

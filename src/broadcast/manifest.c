@@ -116,7 +116,12 @@ static int add_visited(const char *path, const struct stat *st, int type, struct
 			place->level ? walk.enter[place->level - 1] & mode : mode;
 		return 0;
 	}
-	if (type == FTW_SL && stat(path, &target) == 0) {
+	if (type == FTW_SL && stat(path, &target) < 0) {
+		walk.rc = ckpt_error_at(walk.err, ckpt_fail_errno(walk.err, "is a link, and what it leads to cannot be looked at"), path, NULL,
+					CKPT_NO_OFFSET);
+		return walk.rc;
+	}
+	if (type == FTW_SL) {
 		if (S_ISDIR(target.st_mode)) {
 			if (!walk.m->left_out_count++)
 				ckpt_escape(walk.m->left_out, sizeof(walk.m->left_out), name, strlen(name));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The note that a broadcast leaves beside what it wrote, by which a later one knows the copy as
- * its own. Its lines have size, inode and time of each source, and of the copy.
+ * its own. Its lines have size, inode, mtime and ctime of each source, and inode and mtime of the copy: who wrote to a
+ * source can have put its mtime back, but not its ctime.
  *
  * What must stay true: only what the note proves may be replaced or removed. A file that somebody
- * has changed since (another size, inode or time) is not ours any more; when in doubt the answer
+ * has changed since (another size, inode or mtime) is not ours any more; when in doubt the answer
  * is no.
  */
 #include "broadcast/destination.h"
@@ -96,7 +97,7 @@ static bool describe_copies(const struct ckpt_manifest *m, const char *path, str
 {
 	bool alone = !m->is_directory && m->count == 1;
 
-	ckpt_buf_printf(out, "staged by ckpt broadcast 1\n");
+	ckpt_buf_printf(out, CKPT_STAGED_FIRST_LINE);
 	for (uint32_t i = 0; i < m->count; i++) {
 		const struct ckpt_manifest_file *f = &m->files[i];
 		struct stat st;
@@ -110,10 +111,10 @@ static bool describe_copies(const struct ckpt_manifest *m, const char *path, str
 		if (rc < 0 || (uint64_t)st.st_size != f->size)
 			return false;
 		ckpt_buf_printf(out,
-				"%" PRIu64 " %" PRIu64 " %" PRIi64 ".%09" PRIu32 " -> %" PRIu64
-				" %" PRIi64 ".%09ld ",
-				f->size, f->ino, f->mtime_sec, f->mtime_nsec, (uint64_t)st.st_ino,
-				(int64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+				"%" PRIu64 " %" PRIu64 " %" PRIi64 ".%09" PRIu32 " %" PRIi64 ".%09" PRIu32
+				" -> %" PRIu64 " %" PRIi64 ".%09ld ",
+				f->size, f->ino, f->mtime_sec, f->mtime_nsec, f->ctime_sec, f->ctime_nsec,
+				(uint64_t)st.st_ino, (int64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 		ckpt_staged_name_add(out, f->path);
 		ckpt_buf_add_u8(out, '\n');
 	}

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* staged.c writes it: a first line, one for each file, and perhaps one for each checksum. */
-static const char FIRST[] = "staged by ckpt broadcast 1\n";
+static const char FIRST[] = CKPT_STAGED_FIRST_LINE;
 
 enum { MOST_NOTE = 64 << 20 }; /* bytes: half a million files */
 
@@ -55,11 +55,11 @@ static void read_name(char *name)
 	*to = '\0';
 }
 
-/* "SIZE INODE TIME -> INODE TIME NAME" */
+/* "SIZE INODE MTIME CTIME -> INODE MTIME NAME" */
 static bool parse_line(char *line, struct ckpt_staged_file *out)
 {
 	int name = 0;
-	bool is_one = sscanf(line, "%" SCNu64 " %*u %*d.%*u -> %" SCNu64 " %" SCNd64 ".%" SCNu32 "%n", &out->size, &out->ino,
+	bool is_one = sscanf(line, "%" SCNu64 " %*u %*d.%*u %*d.%*u -> %" SCNu64 " %" SCNd64 ".%" SCNu32 "%n", &out->size, &out->ino,
 		      &out->mtime_sec, &out->mtime_nsec, &name) == 4 &&
 		      line[name] == ' ' && *(out->name = line + name + 1);
 

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#define CKPT_STAGED_FIRST_LINE "staged by ckpt broadcast 2\n"
+
 /* What the note of a staged copy says of the copy. The note may be anybody's, and say anything. */
 struct ckpt_staged_file {
 	const char *name; /* in TEXT below; not checked */

@@ -128,10 +128,29 @@ static int open_gpu(struct ckpt_session *s)
 	return rc;
 }
 
+/*
+ * Where a folder is on some nodes and not on others, the copy would have another path there: what starts afterwards has one
+ * path for all.
+ */
+static int check_folders(struct ckpt_session *s, bool found_folder)
+{
+	bool has_path = s->path != NULL;
+	uint64_t some[2] = { has_path && found_folder, has_path && !found_folder };
+	int rc = ckpt_agree_most(&s->agreement, some, 2, &s->err);
+
+	if (rc < 0 || !some[0] || !some[1] || !found_folder)
+		return rc;
+	return ckpt_error_at(&s->err,
+			     ckpt_fail(&s->err, CKPT_E_OUTPUT,
+				       "is where the copy would go on this node, as the destination is a folder here, and not on other nodes: "
+				       "with '/' behind it the copy goes into the folder on all"),
+			     s->path, NULL, CKPT_NO_OFFSET);
+}
+
 int ckpt_step_place(struct ckpt_session *s)
 {
-	bool reuses = !(s->o.flags & (CKPT_BROADCAST_NEW | CKPT_BROADCAST_REPLACE)), has = false;
-	int rc = 0, room;
+	bool found_folder = false, reuses = !(s->o.flags & (CKPT_BROADCAST_NEW | CKPT_BROADCAST_REPLACE)), has = false;
+	int rc = 0, room, differs;
 
 	if (s->o.flags & CKPT_BROADCAST_TO_GPU) {
 		rc = open_gpu(s);
@@ -141,7 +160,9 @@ int ckpt_step_place(struct ckpt_session *s)
 	}
 	if (ckpt_session_writes(s))
 		rc = ckpt_destination(s->wish, &s->world, s->sources[0], s->source_count, &s->path,
-				      &s->err);
+				      &found_folder, &s->err);
+	differs = s->o.flags & NO_FILES ? 0 : check_folders(s, found_folder);
+	rc = rc < 0 ? rc : differs;
 	if (rc == 0 && s->path && reuses)
 		has = ckpt_staged_is_same(&s->manifest, s->path,
 					  s->o.has_expected ? &s->o.expected_crc32 : NULL);
@@ -150,7 +171,8 @@ int ckpt_step_place(struct ckpt_session *s)
 		ckpt_staged_touch(&s->manifest, s->path);
 	if (rc == 0 && s->path && !has)
 		ckpt_landing_remove_left_over(&s->manifest, s->path);
-	room = ckpt_disk_space_check(&s->agreement, &s->manifest, rc == 0 && !has ? s->path : NULL,
+	room = s->agreement.broken ? 0
+				   : ckpt_disk_space_check(&s->agreement, &s->manifest, rc == 0 && !has ? s->path : NULL,
 				     ckpt_destination_is_per_rank(s->wish), s->o.depth * s->o.chunk,
 				     rc == 0 ? &s->err : NULL);
 	rc = rc == 0 ? room : rc;

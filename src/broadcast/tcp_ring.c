@@ -101,8 +101,8 @@ static int fail_connect(struct opening *o, const char *why, struct ckpt_error *e
 
 	return ckpt_fail(
 		err, CKPT_E_PEER,
-		"rank %" PRIu32 " (%s) cannot connect to %s at %s: %s; something may filter "
-		"connections between these hosts, --interface NAME chooses another network",
+		"rank %" PRIu32 " (%s) cannot connect to %s at %s: %s; that one has ended, or something filters "
+		"connections between these hosts: --interface NAME chooses another network",
 		o->me.rank, o->me.host, o->ring->next_name,
 		ckpt_tcp_address_print(&o->neighbors.next, text), why);
 }

@@ -206,6 +206,24 @@ def check_ways(work, source):
     shutil.rmtree(out)
 
 
+def check_folders(work, source):
+    """What is a folder on one node has to be one on all, or the copy has two paths."""
+    out = empty_folder(work, "folders")
+    os.makedirs(os.path.join(out, "1", "at"))
+    os.mkdir(os.path.join(out, "0"))
+    ended = Job(work, 2).start_all(source, out + "/%r/at").end()
+    expect("a folder on one node", ended, 4)
+    expect("a folder on one node", {0: ended[0]}, 4, r"rank 1 \(%s\): %s: is where the copy would go on this node, as the destination is a folder here" %
+           (HOST, re.escape(os.path.join(out, "1", "at", os.path.basename(source)))))
+    note(os.listdir(os.path.join(out, "0")) == [], "a copy was made beside the folder of another node")
+    os.mkdir(os.path.join(out, "0", "at"))
+    expect("a folder on both", Job(work, 2).start_all(source, out + "/%r/at").end(), 0)
+    expect("again", Job(work, 2).start_all(source, out + "/%r/at").end(), 0)
+    for rank in "01":
+        note(same(source, os.path.join(out, rank, "at", os.path.basename(source))), "no copy in the folder of rank " + rank)
+    shutil.rmtree(out)
+
+
 def has_ipv6():
     try:
         with socket.socket(socket.AF_INET6) as s:
@@ -642,7 +660,7 @@ def main():
         source = os.path.join(work, "source.pt")
         with open(source, "wb") as out:
             out.write(random.Random(1).randbytes((9 << 20) + 12345))
-        for check in (check_files, check_depth, check_ways, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_left_over, check_lost, check_removed, check_woken,
+        for check in (check_files, check_depth, check_ways, check_folders, check_strangers, check_wire, check_tokens, check_meeting, check_leaving, check_left_over, check_lost, check_removed, check_woken,
                       check_signal, check_early_signal, check_rows):
             check(work, source)
     print("%d failures" % len(FAILURES))

@@ -83,9 +83,11 @@ load common.bash
 	cp ddp_model.pt model.pt && mkdir -p tree/sub && cp ddp_model.pt tree/a && cp ddp_model.pt tree/sub/b
 	chmod 0644 model.pt tree/a tree/sub/b; chmod 0755 tree tree/sub
 	ckpt broadcast -q model.pt out.pt; want 0; ckpt broadcast -q tree out; want 0
-	chmod 0600 model.pt tree/a; chmod 0700 tree/sub
-	ckpt broadcast model.pt out.pt; [[ $status = 0 && $stderr = *"there already"* ]]
+	chmod 0700 tree/sub
 	ckpt broadcast tree out; [[ $status = 0 && $stderr = *"there already"* ]]
+	[ "$(stat -c '%a %n' out/a out/sub/b)" = $'644 out/a\n600 out/sub/b' ]
+	chmod 0600 model.pt tree/a
+	ckpt broadcast -q model.pt out.pt; want 0; ckpt broadcast -q tree out; want 0
 	[ "$(stat -c '%a %n' out.pt out out/a out/sub/b)" = $'600 out.pt\n755 out\n600 out/a\n600 out/sub/b' ]
 	chmod 0700 tree
 	ckpt broadcast tree out; [[ $status = 0 && $stderr = *"there already"* ]]
@@ -97,6 +99,20 @@ load common.bash
 	chmod 0664 model.pt
 	ckpt convert -q model.pt other.pt; want 0
 	[ "$(stat -c %a other.pt)" = 644 ]
+}
+
+@test "a source that was written to is copied anew, also if its mtime was put back" {
+	cp ddp_model.pt model.pt; touch -d 2026-01-01 model.pt
+	ckpt broadcast -q model.pt out.pt; want 0
+	ckpt broadcast model.pt out.pt; [[ $status = 0 && $stderr = *"there already"* ]]
+	printf x | dd of=model.pt bs=1 seek=100 conv=notrunc status=none; touch -d 2026-01-01 model.pt
+	ckpt broadcast -q model.pt out.pt; want 0
+	cmp model.pt out.pt
+	chmod 0600 model.pt; ckpt broadcast -q model.pt out.pt; want 0
+	chmod 0644 model.pt; ckpt broadcast -q model.pt out.pt; want 0
+	[ "$(stat -c %a out.pt)" = 600 ] # no wider than what it replaces
+	rm out.pt; ckpt broadcast -q model.pt out.pt; want 0
+	[ "$(stat -c %a out.pt)" = 644 ]
 }
 
 @test "a link to a folder is left out, and what it leads to is not" {
@@ -112,7 +128,7 @@ load common.bash
 	rm tree/latest tree/a-first
 	ckpt broadcast tree out; [[ $status = 0 && $stderr = "ckpt: note: left out, as links to folders are: 'away'"$'\n'* ]]
 	ln -s nowhere tree/broken
-	ckpt broadcast tree other; want 3 "ckpt: broadcast: tree/broken: cannot look at the file"
+	ckpt broadcast tree other; want 3 "ckpt: broadcast: tree/broken: is a link, and what it leads to cannot be looked at: No such file or directory"
 }
 
 @test "none of several sources is its own destination" {
@@ -148,7 +164,7 @@ load common.bash
 
 @test "a note that names somebody's file does not make it the copy's" {
 	mkdir tree mine && cp ddp_model.pt tree/a && echo user >mine/readme
-	printf 'staged by ckpt broadcast 1\n5 1 1.0 -> 2 2.0 readme\ncrc32 00000000\n' >mine/.ckpt-staged
+	printf 'staged by ckpt broadcast 2\n5 1 1.0 1.0 -> 2 2.0 readme\ncrc32 00000000\n' >mine/.ckpt-staged
 	ckpt broadcast tree $PWD/mine
 	want 4 "ckpt: broadcast: $PWD/mine: the output is a folder with 'readme' in it, and one is replaced only if it holds such a set and nothing else"
 	[ "$(cat mine/readme)" = user ]

@@ -133,7 +133,7 @@ sys.stdin.read()'
 	for name in ../out/ddp_model.pt "$PWD/out/ddp_model.pt" set/../../out/ddp_model.pt ./../out/ddp_model.pt link/ddp_model.pt; do
 		for note in d/.ckpt-staged-files d/tree/.ckpt-staged; do
 			ln -sfn "$PWD/out" "$(dirname $note)/link"
-			printf 'staged by ckpt broadcast 1\n%s\n' "${line% *} $name" >$note
+			printf 'staged by ckpt broadcast 2\n%s\n' "${line% *} $name" >$note
 			ckpt broadcast --evict d
 			[[ $status = 0 && $output = "removed 0 copies, "* ]]
 			cmp out/ddp_model.pt ddp_model.pt

@@ -86,7 +86,7 @@ hint: TMPDIR names another folder"
 	{ head -c "$(stat -c %s ddp_trainer.pt)" >/dev/null; "$CKPT" diff - ddp_model.pt; } <both
 	zip -q a.zip ddp_model.pt
 	cat a.zip | "$CKPT" ls /dev/stdin::ddp_model.pt | tail -1 | grep -q '^14 tensors'
-	run --separate-stderr bash -c '"$CKPT" ls - <&-'; want 2 "ckpt: standard input: cannot be read: Bad file descriptor"
+	run --separate-stderr bash -c '"$CKPT" ls - <&-'; want 2 "ckpt: standard input: cannot read: Bad file descriptor"
 	ckpt ls - </dev/null; want 2 "ckpt: /dev/stdin: is empty: a download or a save was interrupted"
 }
 
