@@ -57,6 +57,8 @@ ALLOWED = {
 }
 # A number with a point: in double.c, and in disk_space.c in the C locale.
 POINT = re.compile(r'%[-+ #0-9.*]*[lL]?[aAeEfFgG]')
+# what the command prints by the functions of the C library, or by its own that go on to them
+PRINTED = re.compile(r'\b(?:printf|fprintf|snprintf|asprintf|complain|hint|wrong_usage)\s*\((?:[^"();]|\([^()]*\))*((?:"(?:[^"\\]|\\.)*"\s*)+)')
 NO_POINT = re.compile(r'%[-+ 0-9]*[.]0f')
 WITH_POINT = {"src/base/double.c", "src/broadcast/disk_space.c"}
 
@@ -94,6 +96,11 @@ def formats(source):
                         text = NO_POINT.sub("", text.replace("%%", ""))
                         if POINT.search(text) and os.path.relpath(path, source) not in WITH_POINT:
                             yield "%s:%d: '%s' goes by the locale: ckpt_double_format()" % (os.path.relpath(path, source), number, text)
+    for name in sorted(os.listdir(os.path.join(source, "tools"))):
+        with open(os.path.join(source, "tools", name), encoding="utf-8") as stream:
+            for printed in PRINTED.finditer(stream.read()):
+                if POINT.search(NO_POINT.sub("", printed.group(1).replace("%%", ""))):
+                    yield "tools/%s: '%s' goes by the locale: number_text()" % (name, printed.group(1))
 
 
 def calls(source, *libraries):

@@ -433,18 +433,20 @@ static void print_quantized(const struct summary *s)
 	const struct ckpt_quant *quant = s->quant;
 	uint64_t parts, whole;
 	size_t count;
-	char a[32];
+	char a[32], bits[32];
 
 	if (s->why_no_quant[0])
 		printf("%-12s%s\n", "quantized?", s->why_no_quant);
 	if (!quant)
 		return;
 	count = count_schemes(quant, schemes, &parts);
-	for (size_t i = 0; i < count; i++)
-		printf("%-12s%s weight%s: %s; %.2f bits a number\n", i ? "" : "quantized",
-		       grouped(schemes[i].weights, a), plural(schemes[i].weights), schemes[i].text,
-		       schemes[i].numel ? (double)schemes[i].nbytes * 8 / (double)schemes[i].numel
-					: 0.0);
+	for (size_t i = 0; i < count; i++) {
+		const struct scheme *c = &schemes[i];
+
+		printf("%-12s%s weight%s: %s; %s bits a number\n", i ? "" : "quantized", grouped(c->weights, a),
+		       plural(c->weights), c->text,
+		       number_text(bits, sizeof(bits), "%.2f", c->numel ? (double)c->nbytes * 8 / (double)c->numel : 0.0));
+	}
 	whole = ckpt_tensor_count(s->model) - parts;
 	printf("%-12sas %s has it; %s other tensor%s ('ckpt cast --dequantize bf16' makes plain weights)\n",
 	       "", ckpt_quant_format(quant), grouped(whole, a), plural(whole));
