@@ -98,6 +98,13 @@ void ckpt_loose_zip_compare(struct ckpt_loose_zip *zip);
 bool ckpt_loose_zip_is_main(const char *name);
 bool ckpt_loose_zip_shadows(const struct ckpt_loose_zip *zip, const char *name);
 
+/*
+ * aoti_load_package(), and torch.export.load() of torch 2.14, run the compiler that a file below "data/aotinductor/" names, or
+ * load the library there, in any zip archive that has them: other marks are not asked for, and 2.6 unpacks all that lies there.
+ * The folder may be in that of the archive; separators may be those of Windows. Of letters any case, which is more than torch takes.
+ */
+bool ckpt_loose_zip_is_compiled(const char *name);
+
 /* Look into the records (zip_records.c). */
 void ckpt_loose_zip_records(struct ckpt_loose_zip *zip);
 void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `python FILE` runs and imports of an archive. */
+/* What `python FILE` runs and imports of an archive, and what AOTInductor compiles and loads of it. */
 #include "scan/zip.h"
 
 #include "base/ascii.h"
@@ -47,5 +47,21 @@ bool ckpt_loose_zip_shadows(const struct ckpt_loose_zip *zip, const char *name)
 	while ((name = strchr(name, '/')) != NULL)
 		if (is_module_at(++name))
 			return true;
+	return false;
+}
+
+bool ckpt_loose_zip_is_compiled(const char *name)
+{
+	static const char folder[] = "data/aotinductor/";
+	const size_t len = sizeof(folder) - 1;
+
+	for (; *name; name++) {
+		size_t same = 0;
+
+		while (same < len && (ckpt_to_lower((unsigned char)name[same]) == folder[same] || (folder[same] == '/' && name[same] == '\\')))
+			same++;
+		if (same == len && name[len])
+			return true;
+	}
 	return false;
 }

@@ -577,11 +577,12 @@ static void find_kind(struct ckpt_loose_zip *zip)
 
 static void check_archive(struct ckpt_loose_zip *zip)
 {
-	uint32_t pickles = 0, sources = 0, scripts = 0;
+	uint32_t pickles = 0, sources = 0, scripts = 0, compiled = 0;
 
 	for (uint32_t i = 0; i < zip->count; i++) {
 		const struct ckpt_loose_entry *e = &zip->entries[i];
 
+		compiled += ckpt_loose_zip_is_compiled(e->name);
 		if (e->is_hidden)
 			continue;
 		if (is_script_of_package(zip, name_in_folder(zip, e))) {
@@ -617,6 +618,10 @@ static void check_archive(struct ckpt_loose_zip *zip)
 	if (zip->is_export)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "a program of torch.export, which a load evaluates");
+	if (compiled)
+		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
+			       "AOTInductor: %" PRIu32 " files in 'data/aotinductor/', which aoti_load_package and torch.export.load compile by a command of their own, or load as a library",
+			       compiled);
 	if (sources && (zip->is_package || !zip->is_script))
 		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
 			       "torch.package: %" PRIu32 " sources of Python, which a load of its pickles runs",

@@ -654,6 +654,24 @@ def formulas():
             sample("formula_%s_%d.pt2" % (form, number), zip_of(members), "a formula of torch.export: %s" % text[:40], {"needs-objects"} if number < len(fine) else RUN)
 
 
+def compiled():
+    """aoti_load_package, and torch.export.load of 2.14, compile or load what lies below data/aotinductor/, whatever else the archive is."""
+    command = json.dumps({"compiler": "true; g++", "compile_only": True, "cflags": []}).encode()
+    floats = b"\x93NUMPY\x01\0v\0" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }".ljust(117) + b"\n" + bytes(8)
+    of_torch = [("data.pkl", proto(2, value({}))), ("version", b"3\n"), ("byteorder", b"little")]
+    package = [(".data/extern_modules", b""), (".data/version", b"6\n"), ("m/m.pkl", proto(2, value({}))), ("version", b"6\n")]
+    around = (("", "zip", []), ("m/", "zip", []), ("m/n/", "zip", [(".data/version", b"6\n")]), ("m/", "export", [("archive_format", b"pt2"), ("archive_version", b"0")]),
+              ("m/", "save", of_torch), ("m/", "package", package), ("", "npz", [("x.npy", floats)]))
+    for number, (folder, form, others) in enumerate(around):
+        for name in ("model/m.cpp", "model/m.wrapper.cpp", "model/m_linker_flags.json", "model/m.so", "model/m.o", "model/k.cubin", "other/m.wrapper_metadata.json", "m.cpp", "model/a/b.so", "model/../../../x"):
+            members = [Member("m/" * (form != "npz" and bool(folder)) + n, b) for n, b in others] + [Member("%sdata/aotinductor/%s" % (folder, name), command)]
+            sample("compiled_%s_%d_%s.pt2" % (form, number, name.replace("/", "_")), zip_of(members), "a file that AOTInductor compiles or loads", RUN)
+    for number, name in enumerate(("data\\aotinductor\\model\\m.cpp", "m/data\\aotinductor/model/m.cpp", "DATA/AOTInductor/model/m.cpp")):
+        sample("compiled_spelled_%d.pt2" % number, zip_of([Member(name, command)]), "a file that AOTInductor compiles, by another spelling", RUN)
+    for number, name in enumerate(("data/aotinductor", "data/aotinductor.txt", "data/aotinductors/m.txt", "aotinductor/m.txt")):
+        sample("compiled_fine_%d.zip" % number, zip_of([Member(name, b"text")]), "a name that is nearly that of AOTInductor", {"plain"})
+
+
 def indexes():
     """dcp.load asks an index for its attributes, whatever its class is."""
     state = value({"state_dict_metadata": {}, "planner_data": None, "storage_data": {}, "storage_meta": None})
@@ -1100,6 +1118,7 @@ items_of_nothing()
 arrays_in_items()
 shared_in_a_package()
 formulas()
+compiled()
 indexes()
 quantized()
 two_classes()
