@@ -259,6 +259,7 @@ static bool scan_named_kind(struct viewed_file *l)
 		set_format(l, "torch mobile");
 		add_finding(l, CKPT_SCAN_NEEDS_OBJECTS, "source",
 		     "a mobile model: a program, which torch.jit.load makes ready to run");
+		ckpt_scan_mobile(l->s, l->source);
 	} else if (ckpt_scan_is_safetensors(l->source, l->head, l->len)) {
 		set_format(l, "safetensors");
 		if (l->flags & CKPT_SCAN_TOP) {

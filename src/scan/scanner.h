@@ -169,6 +169,7 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
 void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
 void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source);
+void ckpt_scan_mobile(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /*
  * The index of a DCP directory, which lies beside its data files: are its items what is looked

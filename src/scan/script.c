@@ -11,6 +11,7 @@
 #include "scan/script.h"
 
 #include "base/ascii.h"
+#include "scan/scanner.h"
 
 #include <string.h>
 
@@ -550,4 +551,16 @@ void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *tex
 			if (memchr(text + i, '\\', line))
 				record_outward(script, &(struct word){ "getattr", 7 }, "");
 		}
+}
+
+void ckpt_scan_script_report(struct ckpt_scanner *s, const struct ckpt_scan_script *script)
+{
+	if (*script->evaluated)
+		ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
+			       "TorchScript with a default or constant that is no literal, which a load computes: '%s'", script->evaluated);
+	if (script->is_deep)
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "source", CKPT_NO_OFFSET, "TorchScript nested so deep that torch's parser could not go there");
+	if (script->sets_states && *script->outward)
+		ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
+			       "TorchScript whose __setstate__ a load runs, in sources with '%s', which may reach out of the program", script->outward);
 }

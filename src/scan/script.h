@@ -27,6 +27,11 @@ struct ckpt_scan_script {
 	bool is_deep;
 };
 
+struct ckpt_scanner;
+
 void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *text, size_t len);
+
+/* What was found in all sources, about s->where. */
+void ckpt_scan_script_report(struct ckpt_scanner *s, const struct ckpt_scan_script *script);
 
 #endif

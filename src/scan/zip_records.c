@@ -638,14 +638,7 @@ void ckpt_loose_zip_records(struct ckpt_loose_zip *zip)
 		for (uint32_t i = 0; i < count && zip->s->rc == 0 && !zip->s->no_memory; i++)
 			if ((role_of(zip, &zip->entries[i]) == ROLE_PICKLE) == !round)
 				ckpt_loose_zip_record(zip, &zip->entries[i]);
-	if (*zip->script.evaluated)
-		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
-			       "TorchScript with a default or constant that is no literal, which a load computes: '%s'", zip->script.evaluated);
-	if (zip->script.is_deep)
-		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "source", CKPT_NO_OFFSET, "TorchScript nested so deep that torch's parser could not go there");
-	if (zip->script.sets_states && *zip->script.outward)
-		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
-			       "TorchScript whose __setstate__ a load runs, in sources with '%s', which may reach out of the program", zip->script.outward);
+	ckpt_scan_script_report(zip->s, &zip->script);
 }
 
 /* torch.load of it: by the ordinary unpickler, or not at all. */

@@ -22,6 +22,10 @@ def data(value):
     return ("data", value)
 
 
+def structs(width, value):
+    return ("structs", width, value)
+
+
 class Builder:
     """Parents in front of children, so that all offsets point forward; vtables in front of tables."""
 
@@ -61,6 +65,10 @@ class Builder:
         if node[0] == "words":
             at = len(self.out)
             self.out += struct.pack("<I", len(node[1])) + b"".join(v.to_bytes(4, "little") for v in node[1])
+            return at
+        if node[0] == "structs":
+            at = len(self.out)
+            self.out += struct.pack("<I", len(node[2]) // node[1]) + node[2]
             return at
         self.pad(16)
         self.out += bytes(12) + struct.pack("<I", len(node[1])) + node[1]

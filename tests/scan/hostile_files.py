@@ -482,6 +482,33 @@ def mobile():
     return made
 
 
+def functions_of_mobile():
+    """A load of a mobile model runs what its objects name as their __setstate__, in bytecode, and torch.jit.load compiles its sources."""
+    number, to, value, words = test_mobile.number, test_mobile.to, test_mobile.value, test_mobile.words
+    sound = struct.pack("<BxHi", 4, 2, 1) + struct.pack("<BxHi", 12, 0, 0)  # STOREN, RET
+
+    def function(name=b"__torch__.Net.__setstate__", operators=(), instructions=sound):
+        return value(16, {0: to(name), 1: to(test_mobile.structs(8, instructions)), 2: to([{0: to(o)} for o in operators]), 3: to(words()), 5: number(4, 2)})
+
+    def model(kind=3, setstate=1, sources=(), **about):
+        made = {0: number(4, 0), 1: number(4, 0), 2: to(words()), 3: number(4, setstate)}
+        more = {8: to([{0: to(b"__torch__.py"), 1: to(s)} for s in sources])} if sources else {}
+        return test_mobile.module([value(test_mobile.INT, number(8, 5)), function(**about), value(test_mobile.OBJECT, made)], 2, [test_mobile.class_(names=(), kind=kind)], fields=more)
+
+    for n, operators in enumerate(([b"aten::save"], [b"aten::from_file"], [b"aten::eq", b"aten::save"], [b"aten::ones"], [b"mine::conv_prepack"], [b"quantized::conv2d"], [b"prim::Print"])):
+        sample("mobile_setstate_%d.ptl" % n, model(operators=operators), "a mobile model whose __setstate__ calls an operator", RUN)
+        sample("mobile_named_%d.ptl" % n, model(operators=operators, name=b"f"), "the same by another name", RUN)
+        sample("mobile_forward_%d.ptl" % n, model(kind=2, operators=operators), "the same operator, which no load calls", {"needs-objects"})
+    for opcode in (11, 14, 19, 20, 28, 44, 50, 255):
+        sample("mobile_opcode_%d.ptl" % opcode, model(instructions=sound + struct.pack("<BxHi", opcode, 0, 0)), "a __setstate__ with an instruction that calls or repeats", RUN)
+    sample("mobile_packed.ptl", model(operators=[b"aten::eq", b"prim::TupleUnpack", b"quantized::conv2d_prepack"]), "a __setstate__ as torch writes it, which is not followed", {"unreadable"})
+    sample("mobile_nowhere.ptl", model(setstate=77), "a __setstate__ that is not there", {"unreadable"})
+    for n, text in enumerate((b"def f(self, x: int=f()) -> int:\n  return 1\n", b"class M(Module):\n  def __setstate__(self, s: int) -> NoneType:\n    torch.save(s, 'x')\n")):
+        sample("mobile_source_%d.ptl" % n, model(kind=1, sources=[text]), "a source that a load runs", RUN)
+        sample("mobile_inside_%d.zip" % n, zip_of([Member("a.ptl", model(kind=1, sources=[text]))]), "the same in an archive", RUN)
+    sample("mobile_source.ptl", model(kind=1, sources=[b"class M(Module):\n  x : int\n"]), "a source that runs nothing", {"needs-objects"})
+
+
 def safetensors_head():
     length = 0x58 + (40 << 8)
     inside = b'{"' + b" " * (5 + 40 - 10) + b"0" + SYSTEM_CALL + b"."
@@ -515,3 +542,4 @@ arrays()
 packed()
 empty()
 two_formats()
+functions_of_mobile()
