@@ -36,7 +36,7 @@ enum { GAP = 0 };
  * Chunks of HUGE bytes and more use huge pages, where the system has them: far fewer page
  * faults.
  */
-enum { FIRST_CHUNK = 4096, HUGE = 2 << 20, LARGEST_CHUNK = 8 << 20 };
+enum { FIRST_CHUNK = 128, HUGE = 2 << 20, LARGEST_CHUNK = 8 << 20 };
 
 struct chunk {
 	struct chunk *below;

@@ -111,7 +111,7 @@ static bool is_program(struct viewed_file *l, const uint8_t *bytes, size_t len, 
 	     prose = text || (bytes == l->head && !(l->flags & CKPT_SCAN_TOP)); /* numbers in a part of an archive have such letters, too */
 	struct ckpt_scan_pickle p = { .bytes = bytes, .len = len, .flags = CKPT_SCAN_PROBED | (prose ? CKPT_SCAN_PROSE : 0u) };
 	struct ckpt_scanner quiet;
-	bool is;
+	bool is, is_over = len > l->s->pickle_budget; /* which is said where it is looked into */
 
 	if (ckpt_scanner_init(&quiet, l->s->file.path) < 0 || ckpt_scanner_set_size(&quiet, len) < 0) {
 		l->s->no_memory = true;
@@ -119,8 +119,13 @@ static bool is_program(struct viewed_file *l, const uint8_t *bytes, size_t len, 
 		return true;
 	}
 	quiet.cancel = l->s->cancel;
+	/* it is looked at twice, within the same limits */
+	quiet.depth = l->s->depth;
+	quiet.file.bytes = l->s->file.bytes;
+	quiet.pickle_budget = l->s->pickle_budget;
 	ckpt_scan_one_pickle(&quiet, &p);
-	is = quiet.no_memory || quiet.rc < 0 || (((looks && p.stopped && p.end == len) || p.imports || p.gave_up) && !l->s->in_fragment);
+	l->s->pickle_budget = quiet.pickle_budget;
+	is = quiet.no_memory || quiet.rc < 0 || is_over || (((looks && p.stopped && p.end == len) || p.imports || p.gave_up) && !l->s->in_fragment);
 	for (uint32_t i = 0; i < quiet.global_count && looks && !is; i++)
 		is = is_importable(quiet.globals[i].name);
 	for (uint32_t i = 0; i < quiet.finding_count && !is && !l->s->in_fragment; i++)
@@ -148,7 +153,7 @@ static bool is_pickle(struct viewed_file *l)
 		return true;
 	if (!looks && !ckpt_scan_may_go_on(l->head, l->len)) /* it breaks off here, which may take its time */
 		return is_program(l, l->head, l->len, false);
-	if (size > MOST_PICKLE) /* a text may be that long: that it is not looked into is said */
+	if (size > MOST_PICKLE || size > l->s->pickle_budget) /* a text may be that long: that it is not looked into is said */
 		return true;
 	bytes = malloc((size_t)size + 1);
 	l->s->no_memory |= !bytes;

@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "scan/names.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -211,20 +213,86 @@ static bool is_made_of_code(const char *module, const char *name)
 	return false;
 }
 
-/* Some systems find a module whatever its case. */
-/* These two are asked of every name and attribute in a pickle, with a thousand modules: mostly their first letter answers. */
-static bool is_below(const char *path, const char *module)
+/*
+ * This is asked of every name and attribute in a pickle, with a thousand modules: they are sorted once,
+ * and looked up by each beginning of a path that ends at a dot. Some systems find a module whatever its case.
+ */
+enum { CODE = sizeof(code) / sizeof(code[0]), REACHED = sizeof(reached) / sizeof(reached[0]) };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const char *sorted_code[CODE], *sorted_reached[REACHED];
+static unsigned most_parts; /* of an item of code */
+
+/* A name, of which LEN bytes count. */
+struct beginning {
+	const char *text;
+	size_t len;
+};
+
+static int compare_beginning(const struct beginning *b, const char *name, bool is_exact)
 {
-	while (*module && ckpt_to_lower((unsigned char)*path) == ckpt_to_lower((unsigned char)*module))
-		path++, module++;
-	return !*module && (!*path || *path == '.');
+	for (size_t i = 0; i < b->len; i++) {
+		int x = (unsigned char)b->text[i], y = (unsigned char)name[i];
+
+		if (!is_exact)
+			x = ckpt_to_lower(x), y = ckpt_to_lower(y);
+		if (x != y || !y)
+			return x - y;
+	}
+	return name[b->len] ? -1 : 0;
 }
 
-static bool is_reached(const char *name, const char *module)
+static int compare_code(const void *key, const void *item)
 {
-	while (*module && *name == *module)
-		name++, module++;
-	return !*module && (!*name || *name == '.');
+	return compare_beginning(key, *(const char *const *)item, false);
+}
+
+static int compare_reached(const void *key, const void *item)
+{
+	return compare_beginning(key, *(const char *const *)item, true);
+}
+
+static int order_code(const void *a, const void *b)
+{
+	const char *text = *(const char *const *)a;
+
+	return compare_code(&(struct beginning){ text, strlen(text) }, b);
+}
+
+static int order_reached(const void *a, const void *b)
+{
+	const char *text = *(const char *const *)a;
+
+	return compare_reached(&(struct beginning){ text, strlen(text) }, b);
+}
+
+static void sort_names(void)
+{
+	memcpy(sorted_code, code, sizeof(code));
+	memcpy(sorted_reached, reached, sizeof(reached));
+	qsort(sorted_code, CODE, sizeof(*sorted_code), order_code);
+	qsort(sorted_reached, REACHED, sizeof(*sorted_reached), order_reached);
+	for (size_t i = 0; i < CODE; i++) {
+		unsigned parts = 1;
+
+		for (const char *at = code[i]; *at; at++)
+			parts += *at == '.';
+		most_parts = parts > most_parts ? parts : most_parts;
+	}
+}
+
+static bool is_below_code(const char *path)
+{
+	struct beginning b = { path, 0 };
+
+	for (unsigned parts = 0; parts < most_parts; parts++, b.len++) {
+		b.len += strcspn(path + b.len, ".");
+		if (bsearch(&b, sorted_code, CODE, sizeof(*sorted_code), compare_code))
+			return true;
+		if (!path[b.len])
+			return false;
+	}
+	return false;
 }
 
 /*
@@ -242,13 +310,13 @@ static bool is_of_library(const char *module, const char *name)
 	const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(last, names[i]))
+		if (*last == *names[i] && !strcmp(last, names[i]))
 			return true;
 	if (ckpt_ends_with(module, ".__main__")) /* a program, which runs where it is imported */
 		return true;
 	for (const char *part = module; *part; part += strcspn(part, "."), part += *part == '.')
 		for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
-			if (strcspn(part, ".") == strlen(modules[i]) && !strncmp(part, modules[i], strlen(modules[i])))
+			if (*part == *modules[i] && strcspn(part, ".") == strlen(modules[i]) && !strncmp(part, modules[i], strlen(modules[i])))
 				return true;
 	return false;
 }
@@ -263,11 +331,9 @@ bool ckpt_scan_runs_code(const char *module, const char *name)
 	memcpy(path, module, first);
 	path[first] = '.';
 	memcpy(path + first + 1, name, second + 1);
-	for (size_t i = 0; i < sizeof(code) / sizeof(code[0]); i++)
-		if (is_below(path, code[i]))
-			return true;
-	for (size_t i = 0; i < sizeof(reached) / sizeof(reached[0]); i++)
-		if (is_reached(name, reached[i]))
-			return true;
+	pthread_once(&once, sort_names);
+	if (is_below_code(path) ||
+	    bsearch(&(struct beginning){ name, strcspn(name, ".") }, sorted_reached, REACHED, sizeof(*sorted_reached), compare_reached))
+		return true;
 	return is_made_of_code(module, name) || is_of_library(module, name);
 }

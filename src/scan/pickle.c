@@ -629,7 +629,6 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 			       "more pickles than are looked into: they overlap, or unfold");
 		return;
 	}
-	s->pickle_budget -= pickle->len;
 	if (pickle->len > UINT32_MAX - 16) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "pickle", pickle->base,
 			       "has %zu bytes, the limit is 4 GiB", pickle->len);
@@ -645,6 +644,8 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	w.doc.arena = w.m.arena = ckpt_arena_new(w.budget);
 	rc = w.m.arena ? run_opcodes(&w, &err) : CKPT_E_NOMEM;
 	pickle->end = w.m.r.pos;
+	/* what it went through: bytes that are no pickle break off at once */
+	s->pickle_budget -= pickle->end < s->pickle_budget ? pickle->end : s->pickle_budget;
 	pickle->result = w.m.done ? ckpt_scan_type(&w, w.doc.root) : 0;
 	if (pickle->result == CKPT_TYPE_STORAGE &&
 	    (w.has_two_classes || !ckpt_scan_read_storage(w.doc.root, &pickle->result_storage)))
@@ -751,9 +752,11 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
 		imports |= imports_something(&op);
 		code |= runs_code(&op);
 		calls |= imports && calls_something(op.code);
+		if (calls || code) /* whatever follows */
+			return true;
 		asks |= op.code == CKPT_OP_PERSID || op.code == CKPT_OP_BINPERSID;
 	}
-	if (calls || code || (signature && (imports || count > 2)))
+	if (signature && (imports || count > 2))
 		return true;
 	/* a list of texts of protocol 0 names nothing, and is one if nothing else is in the file */
 	return op.code == CKPT_OP_STOP && !r.bad &&

@@ -20,12 +20,14 @@
 #include <string.h>
 
 enum { MOST_OF_A_LIST = 1000, MOST_OBJECTS = 1000 /* more, for names that are not listed yet */, SHOWN = 300, MOST_TEXT = 1024 };
-static const uint64_t TEXTS = 8 << 20, MOST_TEXTS = 1 << 30, MOST_UNPACKED = (uint64_t)4 << 30;
-static const uint64_t NESTED_BASE = 4 << 20, PICKLES_BASE = 64 << 20;
+static const uint64_t TEXTS = 8 << 20, MOST_TEXTS = 1 << 30, UNPACKED_BASE = 40 << 20;
+static const uint64_t NESTED_BASE = 4 << 20, PICKLES_BASE = 8 << 20;
+/* a packed record may become 24 times as long, and is looked at as a file, and then as what is in it */
+enum { UNPACKED_OF_BYTE = 32, PICKLES_OF_BYTE = 32 };
 
 int ckpt_scanner_init(struct ckpt_scanner *s, const char *path)
 {
-	*s = (struct ckpt_scanner){ .where = "", .budget = MOST_UNPACKED };
+	*s = (struct ckpt_scanner){ .where = "", .budget = UNPACKED_BASE };
 	s->file = (struct ckpt_scan_file){ .size = sizeof(s->file),
 					   .path = path,
 					   .format = "unknown" };
@@ -39,9 +41,9 @@ int ckpt_scanner_set_size(struct ckpt_scanner *s, uint64_t nbytes)
 	uint64_t texts = nbytes < MOST_TEXTS / 2 ? TEXTS + 2 * nbytes : TEXTS + MOST_TEXTS;
 
 	s->file.bytes = nbytes;
-	s->budget += 2 * nbytes;
+	s->budget = UNPACKED_BASE + UNPACKED_OF_BYTE * nbytes;
 	s->nested_budget = NESTED_BASE + 2 * nbytes;
-	s->pickle_budget = PICKLES_BASE + 8 * nbytes;
+	s->pickle_budget = PICKLES_BASE + PICKLES_OF_BYTE * nbytes;
 	ckpt_arena_free(s->arena); /* there is nothing in it yet */
 	s->arena = ckpt_arena_new(texts);
 	return s->arena ? 0 : CKPT_E_NOMEM;

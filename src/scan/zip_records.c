@@ -708,6 +708,11 @@ static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, un
 			ckpt_loose_zip_compare(&zip);
 			ckpt_loose_zip_records(&zip);
 			ckpt_window_clear(&zip.window);
+			free(zip.entries); /* the reader of checkpoints has its own list */
+			free(zip.order);
+			zip.entries = NULL;
+			zip.order = NULL;
+			zip.count = 0;
 			prove_zip(&zip);
 		}
 	}

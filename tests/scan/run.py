@@ -7,6 +7,7 @@ Nothing is unpickled here. Of bare pickles, and of those in sound archives, anot
 import io
 import json
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -348,7 +349,11 @@ def check_memory(count, folder):
     with zipfile.ZipFile(named, "w") as outer:
         outer.writestr("x" * 250 + ".pkl", names)
         outer.writestr("numbers", bytes(100 << 20))
-    for name, data, directory, pickle, wanted in (("short", short[0], short[1], 0, "plain"), ("inside", inner.getvalue(), long_[1], 0, "plain"), ("names", named.getvalue(), 0, len(names), "plain")):
+    package, most = io.BytesIO(), 100000
+    with zipfile.ZipFile(package, "w") as outer:
+        for name, data in [(".data/extern_modules", b""), (".data/version", b"6\n")] + [("m/m%d.pkl" % n, b"\x80\x02].") for n in range(most)]:
+            outer.writestr("a/" + name, data)
+    for name, data, directory, pickle, wanted in (("short", short[0], short[1], 0, "plain"), ("package", package.getvalue(), (46 + 9) * most, 4 * most, "plain"), ("inside", inner.getvalue(), long_[1], 0, "plain"), ("names", named.getvalue(), 0, len(names), "plain")):
         path = os.path.join(folder, "memory_%s.zip" % name)
         with open(path, "wb") as stream:
             stream.write(data)
@@ -357,6 +362,32 @@ def check_memory(count, folder):
         count.expect(memory <= most and verdict == wanted, "%s is %s, and takes %d bytes, the bound is %d" % (name, verdict, memory, most))
         print("%s: %.1f MiB of at most %.1f" % (name, memory / 1048576, most / 1048576))
         os.unlink(path)
+
+
+def check_bombs(count, folder):
+    """docs/scan.md: what is unpacked and looked at has a limit by the size of the file, however deep it is packed."""
+    imports = {"called": b"(ia\nb\n" * 400000, "named": b"ca\nb\n" * 500000, "text": b"cabc\n" * 500000, "zeros": bytes(300000), "marks": b"(" * 2800000, "pickle": b"\x80\x02].", "pickles": b"\x80\x02}." * 700000}
+    for name, leaf in imports.items():
+        for widths in ((4, 4), (6, 6, 6), (8,) * 6):
+            data = leaf
+            for width in widths:
+                outer = io.BytesIO()
+                with zipfile.ZipFile(outer, "w", zipfile.ZIP_DEFLATED) as archive:
+                    for n in range(width):
+                        archive.writestr("a%d" % n, data)
+                data = outer.getvalue()
+            path = os.path.join(folder, "bomb_%s_%d_%d.zip" % (name, len(widths), widths[0]))
+            with open(path, "wb") as stream:
+                stream.write(data)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            _, found = scanned.scan(path)
+            took, memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, memory_of(path)[0]
+            verdict = found[path]["verdict"]
+            print("%s: %d bytes, %.2f s, %.1f MiB, %s" % (os.path.basename(path), len(data), took, memory / 1048576, verdict))
+            count.expect(took <= 15, "%s takes %.1f s" % (path, took))
+            count.expect(memory <= (64 << 20) + 32 * 24 * len(data), "%s takes %d bytes of memory" % (path, memory))
+            count.expect(verdict != "plain" or name == "pickle" or (name == "zeros" and len(widths) == 2), "%s is %s" % (path, verdict))
+            os.unlink(path)
 
 
 def check_folder(count, folder):
@@ -400,6 +431,7 @@ def main():
             sys.exit(77)
         with scanned.Folder("memory") as folder:
             check_memory(count, folder)
+            check_bombs(count, folder)
         count.end()
     with scanned.Folder("hostile") as folder:
         check_hostile(count, folder)
