@@ -8,10 +8,12 @@
  */
 #include "scan/export.h"
 
+#include "scan/json_text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TEXT = 4096, MOST_NAME = 40, MOST_DIGITS = 20, MOST_POWERS = 2, MOST_IN_POWER = 4096 };
+enum { MOST_NAME = 40, MOST_DIGITS = 20, MOST_POWERS = 2, MOST_IN_POWER = 4096 };
 
 /* ---- a formula ---- */
 
@@ -104,83 +106,20 @@ static bool is_formula(const char *text, size_t len)
 	return !powers || (powers <= MOST_POWERS && largest <= MOST_IN_POWER);
 }
 
-/* ---- JSON ---- */
-
-struct json_cursor {
-	const uint8_t *at, *end;
-};
-
-static int hex(uint8_t c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Behind "\u": what is no ASCII becomes '?', which no formula has. */
-static char read_escaped(struct json_cursor *c)
-{
-	int v = 0;
-
-	for (int i = 0; i < 4; i++) {
-		int digit = c->at < c->end ? hex(*c->at) : -1;
-
-		if (digit < 0)
-			return '?';
-		v = v << 4 | digit;
-		c->at++;
-	}
-	return v && v < 0x80 ? (char)v : '?';
-}
-
-/* A text, behind its first quote: how long it is, of which OUT gets the first MOST_TEXT. */
-static size_t read_text(struct json_cursor *c, char out[MOST_TEXT + 1])
-{
-	size_t len = 0;
-
-	while (c->at < c->end && *c->at != '"') {
-		char next = (char)*c->at++;
-
-		if (next == '\\' && c->at < c->end) {
-			next = (char)*c->at++;
-			next = next == 'u' ? read_escaped(c) : next == 'n' || next == 't' || next == 'r' || next == 'b' || next == 'f' ? '?' : next;
-		}
-		if (len < MOST_TEXT)
-			out[len] = next ? next : '?';
-		len++;
-	}
-	c->at += c->at < c->end;
-	out[len < MOST_TEXT ? len : MOST_TEXT] = '\0';
-	return len;
-}
-
-static void skip_blanks(struct json_cursor *c)
-{
-	while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
-		c->at++;
-}
-
-static bool skip_byte(struct json_cursor *c, uint8_t byte)
-{
-	skip_blanks(c);
-	if (c->at == c->end || *c->at != byte)
-		return false;
-	c->at++;
-	return true;
-}
-
 bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPORT_SHOWN])
 {
-	struct json_cursor c = { json, json + len };
-	char text[MOST_TEXT + 1];
+	struct ckpt_json_cursor c = { json, json + len };
+	char text[CKPT_JSON_MOST_TEXT + 1];
 
 	while ((c.at = memchr(c.at, '"', (size_t)(c.end - c.at)))) {
 		size_t n;
 
 		c.at++;
-		n = read_text(&c, text);
-		if (n != 8 || memcmp(text, "expr_str", 8) != 0 || !skip_byte(&c, ':') || !skip_byte(&c, '"'))
+		n = ckpt_json_read_text(&c, text);
+		if (n != 8 || memcmp(text, "expr_str", 8) != 0 || !ckpt_json_skip(&c, ':') || !ckpt_json_skip(&c, '"'))
 			continue;
-		n = read_text(&c, text);
-		if (n <= MOST_TEXT && is_formula(text, n))
+		n = ckpt_json_read_text(&c, text);
+		if (n <= CKPT_JSON_MOST_TEXT && is_formula(text, n))
 			continue;
 		text[n < CKPT_EXPORT_SHOWN ? n : CKPT_EXPORT_SHOWN - 1] = '\0';
 		memcpy(shown, text, strlen(text) + 1);

@@ -235,6 +235,10 @@ static bool scan_other(struct viewed_file *l)
 	}
 	if (!top)
 		return false;
+	if (ckpt_scan_hf_index(l->s, l->source)) {
+		set_format(l, "text");
+		return true;
+	}
 	if (text && !named && !is_nothing(l)) {
 		set_format(l, "text");
 		if (!l->s->in_folder)

@@ -208,3 +208,18 @@ bool ckpt_scan_is_program(const uint8_t *head, size_t len)
 		is_windows_program(head, len) || !memcmp(head, "\xcf\xfa\xed\xfe", 4) ||
 		!memcmp(head, "\xca\xfe\xba\xbe", 4));
 }
+
+static bool has_parent_step(const char *name, size_t len)
+{
+	for (size_t i = 0; i + 1 < len; i++)
+		if (name[i] == '.' && name[i + 1] == '.' &&
+		    (!i || name[i - 1] == '/' || name[i - 1] == '\\') &&
+		    (i + 2 == len || name[i + 2] == '/' || name[i + 2] == '\\'))
+			return true;
+	return false;
+}
+
+bool ckpt_scan_leads_out(const char *name, size_t len)
+{
+	return !len || name[0] == '/' || name[0] == '\\' || has_parent_step(name, len) || (len > 1 && name[1] == ':');
+}

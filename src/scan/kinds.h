@@ -29,4 +29,7 @@ const char *ckpt_scan_packed_by(const uint8_t *head, size_t len);
 /* Is the name one of those that loaders are given? */
 bool ckpt_scan_is_named_as_checkpoint(const char *path);
 
+/* Does the name of a file in something, of this system or Windows, lead out of that, or nowhere? */
+bool ckpt_scan_leads_out(const char *name, size_t len);
+
 #endif

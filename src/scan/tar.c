@@ -7,6 +7,7 @@
  * reaches its last byte. If not, the rest is searched for pickles, since these have no signature
  * that says where they are.
  */
+#include "scan/kinds.h"
 #include "scan/scanner.h"
 #include "scan/tar_name.h"
 
@@ -353,6 +354,8 @@ void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 			break;
 		}
 		tables += is_table(m.name);
+		if (ckpt_scan_leads_out(m.name, strlen(m.name)))
+			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", m.header, "'%.200s': the name leads out of the archive", m.name);
 		if (m.is_file)
 			scan_member(s, source, &m);
 		else if (is_table_or_folder(m.name))

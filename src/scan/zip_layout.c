@@ -9,6 +9,7 @@
  * as a file of its own.
  */
 #include "base/ascii.h"
+#include "scan/kinds.h"
 #include "scan/zip.h"
 
 #include "base/reader.h"
@@ -29,23 +30,12 @@ enum {
 
 /* ---- names ---- */
 
-static bool has_parent_step(const char *name, size_t len)
-{
-	for (size_t i = 0; i + 1 < len; i++)
-		if (name[i] == '.' && name[i + 1] == '.' &&
-		    (!i || name[i - 1] == '/' || name[i - 1] == '\\') &&
-		    (i + 2 == len || name[i + 2] == '/' || name[i + 2] == '\\'))
-			return true;
-	return false;
-}
-
 static void check_name(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	if (memchr(e->name, '\0', e->name_len))
 		ckpt_loose_zip_odd(zip, e, 0,
 				   "the name has a zero byte in it, where some readers end it");
-	else if (!e->name_len || e->name[0] == '/' || e->name[0] == '\\' ||
-		 has_parent_step(e->name, e->name_len) || (e->name_len > 1 && e->name[1] == ':'))
+	else if (ckpt_scan_leads_out(e->name, e->name_len))
 		ckpt_loose_zip_odd(zip, e, 0, "the name leads out of the archive");
 	else if (e->name_len >= MOST_NAME)
 		ckpt_loose_zip_odd(zip, e, 0, "the name is longer than torch lists it, which sees %d bytes", MOST_NAME - 1);

@@ -178,6 +178,10 @@ def tars():
         "the name of the first member is a pickle",
         RUN_OR_DIFFER,
     )
+    for n, name in enumerate(("../x.txt", "/etc/x.txt", "a/../../x.txt", "a\\..\\..\\x.txt", "C:x.txt", "..", "a/../x.txt")):
+        sample("tar_out_%d.tar" % n, tar_of([("notes.txt", b"hello\n"), (name, b"hello\n")]), "a name that leads out of the tar, as in a zip", DIFFER)
+        sample("zip_out_%d.zip" % n, zip_of([Member("notes.txt", b"hello\n"), Member(name, b"hello\n")]), "a name that leads out of the zip", DIFFER)
+    sample("tar_in.tar", tar_of([("numbers.bin", bytes(range(256))), ("./a/..x.txt", b"hello\n"), ("a/x..", b"hello\n")]), "names that do not lead out", {"plain"})
     sample("tar_link.pt", linked(), "the member pickle is a link out of the archive", HIDDEN)
     sample("tar_hard_link.pt", hard_link(), "the member pickle is a hard link to another member", RUN_OR_DIFFER)
     sample("tar_gz.tar.gz", gzip.compress(tar_of([("model.pkl", BAD)]), mtime=0), "a packed tar", RUN | NOT_DECIDED)

@@ -318,6 +318,29 @@ def check_packages(count, folder):
         count.expect(verdicts == {"unreadable"}, "a package of links is %s" % verdicts)
 
 
+def check_hf_index(count, folder):
+    """An index of Hugging Face that leads out of its folder: what is beside it says nothing of what a load opens."""
+    plain = hostile.assemble.torch_zip(hostile.assemble.GOOD)
+    for number, (text, wanted) in enumerate((
+        ('{"metadata": {"path": "/a/b"}, "weight_map": {"a": "m.bin", "b": "sub/n..bin"}}', None),
+        ('{"metadata": {}, "weight_map": {"a": "m.bin", "b": "../m.bin"}}', "inconsistent"),
+        ('{"weight_map": {"a": "/m.bin"}}', "inconsistent"),
+        ('{"weight_map": {"a": "sub/../../m.bin"}}', "inconsistent"),
+        ('{"weight_map": {"a": "m.bin"}, "weight_map" : { "a" : "\\u002e\\u002e\\/m.bin"}}', "inconsistent"),
+        ('{"weight\\u005fmap": {"a": "..\\\\m.bin"}}', "inconsistent"),
+        ('{"weight_map": {"a": "C:\\\\m.bin"}}', "inconsistent"),
+        ('{"weight_map": {"a": "%s"}}' % ("m" * 5000), "inconsistent"),
+    )):
+        inside = os.path.join(folder, "hf%d" % number)
+        os.mkdir(inside)
+        for name, data in (("pytorch_model.bin.index.json", text.encode()), ("m.bin", plain)):
+            with open(os.path.join(inside, name), "wb") as stream:
+                stream.write(data)
+        _, found = scanned.scan(inside)
+        found = {os.path.relpath(path, inside): one["verdict"] for path, one in found.items()}
+        count.expect(found == {"m.bin": "plain", **({"pytorch_model.bin.index.json": wanted} if wanted else {})}, "an index %s gives %s" % (text[:80], found))
+
+
 def zip_of_many(prefix, most):
     """(archive, bytes of its directory): MOST empty records."""
     records, directory = bytearray(), bytearray()
@@ -440,6 +463,7 @@ def main():
         check_long_tar(count, folder)
     with scanned.Folder("packages") as folder:
         check_packages(count, folder)
+        check_hf_index(count, folder)
     with scanned.Folder("dcp") as folder:
         check_dcp(count, folder)
         check_long_row(count, folder)

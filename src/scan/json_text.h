@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SCAN_JSON_TEXT_H
+#define CKPT_SCAN_JSON_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Texts in JSON, found without a parser, so that a broken file or a repeated key hides none.
+ */
+enum { CKPT_JSON_MOST_TEXT = 4096 };
+
+struct ckpt_json_cursor {
+	const uint8_t *at, *end;
+};
+
+/*
+ * A text, behind its first quote, without its escapes: how long it is, of which OUT gets the first CKPT_JSON_MOST_TEXT, with
+ * a NUL behind them. What is written as an escape and is no ASCII becomes '?'.
+ */
+size_t ckpt_json_read_text(struct ckpt_json_cursor *c, char out[CKPT_JSON_MOST_TEXT + 1]);
+
+/* BYTE, behind blanks. False: it is not there. */
+bool ckpt_json_skip(struct ckpt_json_cursor *c, uint8_t byte);
+
+#endif
