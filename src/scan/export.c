@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAME = 40, MOST_DIGITS = 20, MOST_POWERS = 2, MOST_IN_POWER = 4096 };
+enum { MOST_NAME = 40, MOST_DIGITS = 20, MOST_EXPONENT = 1024, MOST_PRECISION = 4096, MOST_DEPTH = 200 };
 
 /* ---- a formula ---- */
 
@@ -40,12 +40,13 @@ static bool is_symbol(const char *name, size_t len)
 	return letters >= 1 && letters <= 4 && digits > letters && digits == len;
 }
 
+/* What may be called, or stand by itself. */
 static bool is_known(const char *name, size_t len)
 {
 	static const char *const names[] = {
 		"Symbol", "Integer", "Rational", "Float", "Add", "Mul", "Pow", "Max", "Min", "Mod", "Abs", "And", "Or", "Not", "Eq", "Ne", "Lt", "Le", "Gt", "Ge",
 		"Equality", "Unequality", "StrictLessThan", "LessThan", "StrictGreaterThan", "GreaterThan", "Piecewise", "ITE", "floor", "ceiling", "sqrt", "true", "false",
-		"True", "False", "None", "oo", "int_oo", "positive", "nonnegative", "negative", "integer", "real", "finite", "zero", "nonzero", "evaluate", "precision",
+		"True", "False", "None", "oo", "int_oo", "positive", "nonnegative", "negative", "integer", "real", "finite", "zero", "nonzero", "evaluate",
 		"FloorDiv", "ModularIndexing", "Where", "PythonMod", "CleanDiv", "CeilToInt", "FloorToInt", "CeilDiv", "LShift", "RShift", "PowByNatural", "FloatPow",
 		"FloatTrueDiv", "IntTrueDiv", "TruncToFloat", "TruncToInt", "RoundToInt", "RoundDecimal", "ToFloat", "Identity",
 		"IsNonOverlappingAndDenseIndicator", "BitwiseFn_bitwise_and", "BitwiseFn_bitwise_or", "BitwiseFn_bitwise_xor",
@@ -57,54 +58,251 @@ static bool is_known(const char *name, size_t len)
 	return is_symbol(name, len) || (len > 14 && len <= MOST_NAME && !memcmp(name, "OpaqueUnaryFn_", 14));
 }
 
-/* Behind a quote, up to the next: the name of a symbol, or a number. *AT: behind it. */
-static bool is_plain_text(const char *text, size_t len, size_t *at, char quote)
+/*
+ * A formula on its way: sympy computes what has no symbol in it, and Python what it is given, as
+ * repeated texts and tuples.
+ */
+struct formula {
+	const char *text;
+	size_t len, at;
+	uint64_t exponents; /* their product */
+	unsigned depth;	    /* of brackets */
+	bool is_call[MOST_DEPTH];
+	enum { NO_POWER, POWER, POWER_BY_NATURAL } power[MOST_DEPTH]; /* its exponent comes next */
+};
+
+static void skip_blanks(struct formula *f)
 {
-	while (*at < len && (is_letter(text[*at]) || is_digit(text[*at]) || text[*at] == '.' || text[*at] == '-' || text[*at] == '+'))
-		(*at)++;
-	return *at < len && text[(*at)++] == quote;
+	while (f->at < f->len && f->text[f->at] == ' ')
+		f->at++;
+}
+
+/* The digits at F, which are up to MOST. */
+static bool read_number(struct formula *f, uint64_t most, uint64_t *out)
+{
+	size_t begin = f->at;
+
+	while (f->at < f->len && is_digit(f->text[f->at]))
+		f->at++;
+	if (f->at == begin || f->at - begin >= MOST_DIGITS)
+		return false;
+	*out = strtoull(f->text + begin, NULL, 10);
+	return *out <= most;
+}
+
+/* Behind a quote, up to the next: the name of a symbol, or a number. It is an argument, and not repeated. */
+static bool is_plain_text(struct formula *f, char quote)
+{
+	size_t begin = f->at, e;
+
+	while (f->at < f->len && (is_letter(f->text[f->at]) || is_digit(f->text[f->at]) || strchr(".-+", f->text[f->at])))
+		f->at++;
+	if (f->at == f->len || f->text[f->at] != quote || !f->depth || !f->is_call[f->depth - 1])
+		return false;
+	/* of a number: 1e-308, which mpmath computes whatever the exponent is */
+	e = begin;
+	while (e < f->at && !(e > begin && (f->text[e] == 'e' || f->text[e] == 'E') && (is_digit(f->text[e - 1]) || f->text[e - 1] == '.')))
+		e++;
+	if (!is_letter(f->text[begin]) && f->at > e && f->at - e > 5)
+		return false;
+	f->at++;
+	skip_blanks(f);
+	return f->at < f->len && (f->text[f->at] == ',' || f->text[f->at] == ')');
+}
+
+/* An exponent: a small number, by itself, in brackets, as Integer(2) or Rational(1, 2). */
+static bool is_exponent(struct formula *f)
+{
+	static const char *const fronts[] = { "Integer(", "Rational(", "(", "" };
+	uint64_t number = 0, below;
+	size_t i = 0, n;
+
+	skip_blanks(f);
+	while (i < 3 && (f->len - f->at < strlen(fronts[i]) || memcmp(f->text + f->at, fronts[i], strlen(fronts[i])) != 0))
+		i++;
+	n = strlen(fronts[i]);
+	f->at += n;
+	f->at += f->at < f->len && f->text[f->at] == '-';
+	if (!read_number(f, MOST_EXPONENT, &number))
+		return false;
+	if (n && f->at < f->len && (f->text[f->at] == ',' || f->text[f->at] == '/')) {
+		f->at++;
+		skip_blanks(f);
+		if (!read_number(f, MOST_EXPONENT, &below))
+			return false;
+	}
+	if (n && !(f->at < f->len && f->text[f->at++] == ')'))
+		return false;
+	if (f->at < f->len && (f->text[f->at] == '.' || is_letter(f->text[f->at])))
+		return false;
+	skip_blanks(f);
+	f->exponents *= number ? number : 1;
+	return f->exponents <= MOST_EXPONENT && !(f->len - f->at >= 2 && !memcmp(f->text + f->at, "**", 2));
+}
+
+/* "Symbol('s0', integer=True)" or "s0": torch computes no power of it, and of no two numbers one that is too large. */
+static bool is_symbol_alone(struct formula *f)
+{
+	static const char name[] = "Symbol(";
+	size_t begin;
+
+	skip_blanks(f);
+	begin = f->at;
+	while (f->at < f->len && (is_letter(f->text[f->at]) || is_digit(f->text[f->at])))
+		f->at++;
+	if (is_symbol(f->text + begin, f->at - begin))
+		return true;
+	f->at = begin + sizeof(name) - 1;
+	if (f->at >= f->len || memcmp(f->text + begin, name, sizeof(name) - 1) != 0)
+		return false;
+	while (f->at < f->len && (is_letter(f->text[f->at]) || is_digit(f->text[f->at]) || strchr("'\", =", f->text[f->at])))
+		f->at++;
+	return f->at < f->len && f->text[f->at++] == ')';
+}
+
+/* Is what is called a name right in front of the bracket that was read last, or is nothing called? */
+static bool is_in_sight(const struct formula *f)
+{
+	size_t at = f->at - 1;
+
+	while (at && f->text[at - 1] == ' ')
+		at--;
+	return !at || strchr("+-*/%(,=<>&|~!", f->text[at - 1]);
+}
+
+static bool is_bracket(struct formula *f, char c, bool is_call, int power)
+{
+	if (c == ')') {
+		f->depth -= f->depth > 0;
+		return true;
+	}
+	if (f->depth == MOST_DEPTH || (!is_call && !is_in_sight(f)))
+		return false;
+	f->is_call[f->depth] = is_call;
+	f->power[f->depth] = power;
+	f->depth++;
+	return true;
+}
+
+/* A comma stands between arguments, since a tuple could be repeated; behind the base of a power is the exponent. */
+static bool is_comma(struct formula *f)
+{
+	unsigned i = f->depth - 1;
+	size_t begin = f->at;
+	int power;
+
+	if (!f->depth || !f->is_call[i])
+		return false;
+	power = f->power[i];
+	f->power[i] = NO_POWER;
+	if (power == NO_POWER)
+		return true;
+	if (!is_exponent(f)) {
+		f->at = begin;
+		if (power == POWER || !is_symbol_alone(f))
+			return false;
+	}
+	skip_blanks(f);
+	return f->at < f->len && (f->text[f->at] == ')' || f->text[f->at] == ',');
+}
+
+static bool is_number(struct formula *f, size_t begin)
+{
+	uint64_t number;
+
+	f->at = begin;
+	if (!read_number(f, UINT64_MAX, &number))
+		return false;
+	if (f->at + 1 < f->len && f->text[f->at] == '.' && is_digit(f->text[f->at + 1]))
+		for (f->at++; f->at < f->len && is_digit(f->text[f->at]);)
+			f->at++;
+	return !(f->at < f->len && (is_letter(f->text[f->at]) || f->text[f->at] == '.')); /* 1e999, 0x10, 1.__class__ */
+}
+
+/*
+ * Float('0.5', precision=53), behind the bracket: of as many digits as are asked for.
+ */
+static bool is_float(struct formula *f)
+{
+	static const char name[] = "precision";
+	uint64_t number;
+
+	if (!is_bracket(f, '(', true, NO_POWER))
+		return false;
+	skip_blanks(f);
+	if (f->at < f->len && (f->text[f->at] == '\'' || f->text[f->at] == '"')) {
+		f->at++;
+		if (!is_plain_text(f, f->text[f->at - 1]))
+			return false;
+	} else {
+		f->at += f->at < f->len && f->text[f->at] == '-';
+		if (!is_number(f, f->at))
+			return false;
+		skip_blanks(f);
+	}
+	if (f->at < f->len && f->text[f->at] == ',') {
+		f->at++;
+		skip_blanks(f);
+		if (f->len - f->at > sizeof(name) && !memcmp(f->text + f->at, name, sizeof(name) - 1) && f->text[f->at + sizeof(name) - 1] == '=')
+			f->at += sizeof(name);
+		if (!read_number(f, MOST_PRECISION, &number))
+			return false;
+		skip_blanks(f);
+	}
+	return f->at < f->len && f->text[f->at] == ')';
+}
+
+/* A name, and the '(' behind it if it is called. */
+static bool is_name(struct formula *f, size_t begin)
+{
+	size_t n;
+
+	while (f->at < f->len && (is_letter(f->text[f->at]) || is_digit(f->text[f->at])))
+		f->at++;
+	n = f->at - begin;
+	if (!is_known(f->text + begin, n))
+		return false;
+	if (f->at == f->len || f->text[f->at] != '(')
+		return true;
+	f->at++;
+	if (n == 5 && !memcmp(f->text + begin, "Float", 5))
+		return is_float(f);
+	if (n == 3 && !memcmp(f->text + begin, "Pow", 3))
+		return is_bracket(f, '(', true, POWER);
+	return is_bracket(f, '(', true, n == 12 && !memcmp(f->text + begin, "PowByNatural", 12) ? POWER_BY_NATURAL : NO_POWER);
 }
 
 /* Names, numbers and operators that torch writes, and powers that do not grow without end. */
 static bool is_formula(const char *text, size_t len)
 {
-	uint64_t largest = 0;
-	unsigned powers = 0;
+	struct formula f = { .text = text, .len = len, .exponents = 1 };
+	bool is_fine = true;
 
-	for (size_t at = 0; at < len;) {
-		size_t begin = at;
-		char c = text[at++];
+	while (is_fine && f.at < len) {
+		size_t begin = f.at;
+		char c = text[f.at++];
 
-		if (is_letter(c)) {
-			while (at < len && (is_letter(text[at]) || is_digit(text[at])))
-				at++;
-			if (!is_known(text + begin, at - begin))
-				return false;
-			powers += at - begin >= 3 && memmem(text + begin, at - begin, "Pow", 3);
-		} else if (is_digit(c)) {
-			while (at < len && is_digit(text[at]))
-				at++;
-			if (at - begin > MOST_DIGITS - 1)
-				return false;
-			if (strtoull(text + begin, NULL, 10) > largest)
-				largest = strtoull(text + begin, NULL, 10);
-			if (at + 1 < len && text[at] == '.' && is_digit(text[at + 1]))
-				for (at++; at < len && is_digit(text[at]);)
-					at++;
-			if (at < len && (is_letter(text[at]) || text[at] == '.'))
-				return false; /* 1e999, 0x10, 1.__class__ */
-		} else if (c == '\'' || c == '"') {
-			if (!is_plain_text(text, len, &at, c))
-				return false;
-		} else if (c == '*' && at < len && text[at] == '*') {
-			at++;
-			powers++;
-		} else if (!strchr(" +-*/%(),=<>&|~!", c)) {
-			return false;
-		}
+		if (is_letter(c))
+			is_fine = is_name(&f, begin);
+		else if (is_digit(c))
+			is_fine = is_number(&f, begin);
+		else if (c == '\'' || c == '"')
+			is_fine = is_plain_text(&f, c);
+		else if (c == '(' || c == ')')
+			is_fine = is_bracket(&f, c, false, NO_POWER);
+		else if (c == ',')
+			is_fine = is_comma(&f);
+		else if (c == '*' && f.at < len && text[f.at] == '*')
+			is_fine = f.at++ && is_exponent(&f);
+		else if ((c == '<' || c == '>') && f.at < len && text[f.at] == c)
+			is_fine = false; /* 1 << 99999999999 */
+		else
+			is_fine = strchr(" +-*/%=<>&|~!", c) != NULL;
 	}
-	return !powers || (powers <= MOST_POWERS && largest <= MOST_IN_POWER);
+	return is_fine;
 }
+
+/* ---- JSON ---- */
 
 bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPORT_SHOWN])
 {
