@@ -9,11 +9,12 @@
 #include "scan/export.h"
 
 #include "scan/json_text.h"
+#include "scan/scanner.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAME = 40, MOST_DIGITS = 20, MOST_EXPONENT = 1024, MOST_PRECISION = 4096, MOST_DEPTH = 200 };
+enum { MOST_NAME = 40, MOST_DIGITS = 20, MOST_EXPONENT = 1024, MOST_PRECISION = 4096, MOST_DEPTH = 200, SHOWN = 700 };
 
 /* ---- a formula ---- */
 
@@ -324,4 +325,111 @@ bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPO
 		return true;
 	}
 	return false;
+}
+
+/* ---- what it imports ---- */
+
+static void add_import(struct ckpt_scanner *s, const char *module, const char *name)
+{
+	struct ckpt_global g = { .module = module, .name = name, .module_len = (uint32_t)strlen(module), .name_len = (uint32_t)strlen(name) };
+	enum ckpt_scan_kind kind = ckpt_scan_rule(module, name)->kind;
+	char shown[SHOWN];
+
+	if (!ckpt_scan_add_global(s, &g, CKPT_NO_OFFSET, kind) && kind == CKPT_SCAN_CODE)
+		ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "name", CKPT_NO_OFFSET, "imports %s", ckpt_scan_show_global(&g, shown, sizeof(shown)));
+}
+
+/* The text behind the colon at C, if there is one. */
+static bool read_value(struct ckpt_scanner *s, struct ckpt_json_cursor *c, char out[CKPT_JSON_MOST_TEXT + 1])
+{
+	if (!ckpt_json_skip(c, ':') || !ckpt_json_skip(c, '"'))
+		return false;
+	if (ckpt_json_read_text(c, out) <= CKPT_JSON_MOST_TEXT)
+		return true;
+	ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "name", CKPT_NO_OFFSET, "a program of torch.export imports what has a name of more than %d bytes", CKPT_JSON_MOST_TEXT);
+	return false;
+}
+
+/* What was read of a default_factory: keys have no order, and of two the last counts. */
+struct factory {
+	char module[CKPT_JSON_MOST_TEXT + 1], name[CKPT_JSON_MOST_TEXT + 1];
+	bool has_module, has_name; /* which belong to no pair yet */
+};
+
+static void add_factory(struct ckpt_scanner *s, struct factory *f)
+{
+	add_import(s, f->module, f->name);
+	f->has_module = f->has_name = false;
+}
+
+/* The class of an enumeration, as "module:name"; in a program other things have such a key, too. */
+static void add_enum(struct ckpt_scanner *s, struct ckpt_json_cursor *c)
+{
+	char text[CKPT_JSON_MOST_TEXT + 1], *colon;
+
+	if (!read_value(s, c, text))
+		return;
+	colon = strchr(text, ':');
+	if (colon)
+		*colon = '\0';
+	add_import(s, text, colon ? colon + 1 : "");
+}
+
+/* Each quote may be the first of a text: in what has lost its escapes nobody knows. */
+static bool next_quote(struct ckpt_json_cursor *c)
+{
+	c->at = memchr(c->at, '"', (size_t)(c->end - c->at));
+	return c->at && c->at++;
+}
+
+static bool has_enum(const uint8_t *json, size_t len)
+{
+	struct ckpt_json_cursor c = { json, json + len };
+
+	while (next_quote(&c))
+		if (ckpt_json_read_key(&c, "__enum__"))
+			return true;
+	return false;
+}
+
+static void add_imports(struct ckpt_scanner *s, const uint8_t *json, size_t len)
+{
+	struct ckpt_json_cursor c = { json, json + len };
+	struct factory f = { .has_module = false };
+	bool enums = has_enum(json, len);
+
+	while (next_quote(&c)) {
+		struct ckpt_json_cursor at = c;
+
+		if (ckpt_json_read_key(&at, "default_factory_module")) {
+			if (f.has_module)
+				add_factory(s, &f);
+			f.has_module = read_value(s, &at, f.module);
+			if (f.has_module && f.has_name)
+				add_factory(s, &f);
+		} else if (ckpt_json_read_key(&at, "default_factory_name")) {
+			f.has_name = read_value(s, &at, f.name);
+			if (f.has_module && f.has_name)
+				add_factory(s, &f);
+		} else if (enums && ckpt_json_read_key(&at, "fqn")) {
+			add_enum(s, &at);
+		}
+	}
+	if (f.has_module)
+		add_factory(s, &f);
+}
+
+void ckpt_scan_export_imports(struct ckpt_scanner *s, const uint8_t *json, size_t len)
+{
+	enum { LAYERS = 3 }; /* the program, a spec in it, the context in that */
+	uint8_t *bytes = malloc(len + 1);
+
+	s->no_memory |= !bytes;
+	if (bytes)
+		memcpy(bytes, json, len);
+	for (int layer = 0; bytes && layer < LAYERS; layer++) {
+		add_imports(s, bytes, len);
+		len = ckpt_json_unescape(bytes, len);
+	}
+	free(bytes);
 }

@@ -17,4 +17,11 @@ enum { CKPT_EXPORT_SHOWN = 64 };
  */
 bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPORT_SHOWN]);
 
+/*
+ * What such a program imports: its specs of trees are JSON in a text of JSON, in which a default of a dict, and the class of an
+ * enumeration, are named. They are listed as the names of a pickle are. Source: torch/utils/_pytree.py, _json_to_treespec().
+ */
+struct ckpt_scanner;
+void ckpt_scan_export_imports(struct ckpt_scanner *s, const uint8_t *json, size_t len);
+
 #endif

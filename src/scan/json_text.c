@@ -22,17 +22,24 @@ static char read_escaped(struct ckpt_json_cursor *c)
 	return v && v < 0x80 ? (char)v : '?';
 }
 
+/* One character, which is not the last quote. */
+static char read_character(struct ckpt_json_cursor *c)
+{
+	char next = (char)*c->at++;
+
+	if (next != '\\' || c->at == c->end)
+		return next;
+	next = (char)*c->at++;
+	return next == 'u' ? read_escaped(c) : next == 'n' || next == 't' || next == 'r' || next == 'b' || next == 'f' ? '?' : next;
+}
+
 size_t ckpt_json_read_text(struct ckpt_json_cursor *c, char out[CKPT_JSON_MOST_TEXT + 1])
 {
 	size_t len = 0;
 
 	while (c->at < c->end && *c->at != '"') {
-		char next = (char)*c->at++;
+		char next = read_character(c);
 
-		if (next == '\\' && c->at < c->end) {
-			next = (char)*c->at++;
-			next = next == 'u' ? read_escaped(c) : next == 'n' || next == 't' || next == 'r' || next == 'b' || next == 'f' ? '?' : next;
-		}
 		if (len < CKPT_JSON_MOST_TEXT)
 			out[len] = next ? next : '?';
 		len++;
@@ -40,6 +47,29 @@ size_t ckpt_json_read_text(struct ckpt_json_cursor *c, char out[CKPT_JSON_MOST_T
 	c->at += c->at < c->end;
 	out[len < CKPT_JSON_MOST_TEXT ? len : CKPT_JSON_MOST_TEXT] = '\0';
 	return len;
+}
+
+bool ckpt_json_read_key(struct ckpt_json_cursor *c, const char *key)
+{
+	struct ckpt_json_cursor at = *c;
+
+	while (*key && at.at < at.end && *at.at != '"')
+		if (read_character(&at) != *key++)
+			return false;
+	if (*key || at.at == at.end || *at.at != '"')
+		return false;
+	c->at = at.at + 1;
+	return true;
+}
+
+size_t ckpt_json_unescape(uint8_t *bytes, size_t len)
+{
+	struct ckpt_json_cursor c = { bytes, bytes + len };
+	size_t n = 0;
+
+	while (c.at < c.end)
+		bytes[n++] = (uint8_t)read_character(&c);
+	return n;
 }
 
 static void skip_blanks(struct ckpt_json_cursor *c)

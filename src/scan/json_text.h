@@ -21,6 +21,12 @@ struct ckpt_json_cursor {
  */
 size_t ckpt_json_read_text(struct ckpt_json_cursor *c, char out[CKPT_JSON_MOST_TEXT + 1]);
 
+/* Is the text behind the first quote KEY? It is not gone past if not. */
+bool ckpt_json_read_key(struct ckpt_json_cursor *c, const char *key);
+
+/* Take one layer of escapes off LEN bytes, as JSON in a text of JSON has them. Returns how many are left. */
+size_t ckpt_json_unescape(uint8_t *bytes, size_t len);
+
 /* BYTE, behind blanks. False: it is not there. */
 bool ckpt_json_skip(struct ckpt_json_cursor *c, uint8_t byte);
 

@@ -657,6 +657,33 @@ def formulas():
             sample("formula_%s_%d.pt2" % (form, number), zip_of(members), "a formula of torch.export: %s" % text[:40], {"needs-objects"} if number < len(fine) else RUN)
 
 
+def trees():
+    """torch.export.load imports what a spec of a tree names, in JSON in a text of JSON."""
+    def spec(context, form="collections.defaultdict"):
+        return json.dumps([1, {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": form, "context": context, "children_spec": []}]}])
+
+    def factory(module, name="C"):
+        return {"default_factory_module": module, "default_factory_name": name, "dict_context": ["a"]}
+
+    def enum(name):
+        return json.dumps([{"__enum__": True, "fqn": name, "name": "y"}])
+
+    def program(text):
+        return {"graph_module": {"module_call_graph": [{"fqn": "os.system" if "__enum__" not in text else "layer", "signature": {"in_spec": text, "out_spec": spec("null")}}]}}
+
+    spelled = spec(factory("antigravity")).replace("default_factory_module", "default\\u005ffactory_module")
+    turned = spec({"default_factory_name": "system", "default_factory_module": "os"})
+    for number, (text, wanted) in enumerate((
+        (spec(factory("antigravity", "fly")), RUN), (spec(factory("os", "system")), RUN), (turned, RUN), (spelled, RUN), (spec(enum("this:x"), "builtins.dict"), RUN), (spec(enum("os:system"), "builtins.dict"), RUN),
+        (spec(enum("this:x").replace("fqn", "\\u0066qn"), "builtins.dict"), RUN), (spec(factory("m" * 5000)), {"unreadable"}), (spec(factory("mypkg")), {"needs-objects"}), (spec(enum("mypkg.mod:Color"), "builtins.dict"), {"needs-objects"}),
+        (spec(factory("builtins", "list")), {"needs-objects"}), (spec(factory("mypkg")).replace(', "dict_context"', ', "default_factory_module": "os", "dict_context"'), RUN), (spec(factory("mypkg")).replace('"C"', '"C", "default_factory_name": "D"'), {"needs-objects"}), (spec(json.dumps(["a"]), "builtins.dict"), {"needs-objects"}),
+    )):
+        for form in ("old", "new"):
+            record = Member("serialized_exported_program.json" if form == "old" else "m/models/model.json", json.dumps(program(text)).encode())
+            members = [record] + ([Member("version", b"8.1")] if form == "old" else [Member("m/archive_format", b"pt2"), Member("m/version", b"3\n")])
+            sample("tree_%s_%d.pt2" % (form, number), zip_of(members), "a program of torch.export imports what a spec names: %s" % text[:80], wanted)
+
+
 def compiled():
     """aoti_load_package, and torch.export.load of 2.14, compile or load what lies below data/aotinductor/, whatever else the archive is."""
     command = json.dumps({"compiler": "true; g++", "compile_only": True, "cflags": []}).encode()
@@ -1122,6 +1149,7 @@ arrays_in_items()
 shared_in_a_package()
 formulas()
 compiled()
+trees()
 indexes()
 quantized()
 two_classes()
