@@ -15,6 +15,7 @@ static struct edit_settings s;
 static struct str_list only, except;
 static bool to_integer, all, dequantize, with_config;
 static uint64_t left; /* tensors that the last step would have cast with --all */
+static uint64_t quantized_left;
 
 struct str_list cast_only;
 
@@ -29,7 +30,7 @@ static const struct opt opts[] = {
 	CHECK_OVERFLOW_OPT,
 	OPT_FLAG("dequantize", 0, &dequantize,
 		 "write plain weights in the place of quantized ones (bf16, f16, f32)"),
-	QUANT_AS_OPT,
+	CAST_AS_OPT,
 	OPT_FLAG("with-config", 0, &with_config,
 		 "with --dequantize, put config.json and the tokenizer beside OUT"),
 	OPT_FLAG("if-present", 0, &s.if_present,
@@ -56,6 +57,9 @@ const struct command cmd_cast = {
 		"  what stands beside 'base_optimizer_state' or 'fp32_flat_groups' (DeepSpeed),\n"
 		"  'fp32_from_fp16_params' (Megatron) or 'fp32_from_fp16' (Apex)\n"
 		"What shares its bytes with a weight is cast with it.\n"
+		"Parts of quantized weights (FP8, GPTQ ...) stay in any case, as config.json,\n"
+		"metadata and names tell; a note counts them. If these say that weights are\n"
+		"quantized and do not fit, cast fails. '--as plain' casts every floating tensor.\n"
 		"--only and --except choose by name (PATTERN works as in 'ckpt select').\n"
 		"cast rounds numbers exactly as Tensor.to() of torch does. Tied tensors stay\n"
 		"tied, and views stay views. NaN stays NaN, in whatever bits. A number too large\n"
@@ -89,6 +93,7 @@ static int cast(const struct ckpt_model *in, const struct edit_step *step, struc
 	struct ckpt_cast_options chained = CKPT_CAST_OPTIONS_INIT;
 	int rc;
 
+	chained.as = quant_as;
 	chained.only = cast_only.items;
 	chained.only_count = cast_only.count;
 	chained.flags = step->kind == &kind_cast_all ? CKPT_CAST_ALL : 0;
@@ -97,6 +102,7 @@ static int cast(const struct ckpt_model *in, const struct edit_step *step, struc
 	rc = ckpt_cast(in, step->args.items[0], step->cast ? step->cast : &chained, out, report,
 		       err);
 	left = rc == 0 ? report->optimizer_left + report->scalars_left : 0;
+	quantized_left = rc == 0 ? report->quantized_left : 0;
 	return rc;
 }
 
@@ -111,6 +117,8 @@ static void hint_integer(const struct ckpt_model *in, const struct edit_step *st
 	char buf[MOST_WORD];
 
 	(void)in;
+	if (err->reason == CKPT_REASON_QUANTIZED)
+		hint("'ckpt cast --dequantize' makes plain weights of quantized ones; " HINT_AS_PLAIN);
 	if (err->status != CKPT_E_ARG)
 		return;
 	for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++)
@@ -125,6 +133,11 @@ static const char *nothing_to_cast(const struct ckpt_model *in, const struct edi
 				   char why[MOST_REASON])
 {
 	(void)in;
+	if (quantized_left) {
+		snprintf(why, MOST_REASON,
+			 "all that could be cast is part of quantized weights (--dequantize makes numbers of them)");
+		return HINT_IF_PRESENT;
+	}
 	snprintf(why, MOST_REASON, "no floating tensor%s has another dtype than %.40s",
 		 (step->cast ? step->cast->only_count || step->cast->except_count
 			     : step->kind == &kind_cast && cast_only.count)
@@ -183,10 +196,10 @@ static int run_cast(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	step.args = (struct str_list){ (const char **)&argv[first], 1 };
-	if (quant_as && !dequantize)
-		return wrong_usage(
-			&cmd_cast,
-			"cast: --as says how weights are quantized, which only --dequantize asks");
+	if (quant_as && !strcmp(quant_as, "plain") && dequantize)
+		return wrong_usage(&cmd_cast,
+				   "cast: --as plain says that there is nothing for --dequantize");
+	options.as = quant_as;
 	if (dequantize && (only.count || except.count || all || to_integer))
 		return wrong_usage(
 			&cmd_cast,

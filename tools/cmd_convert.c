@@ -194,6 +194,7 @@ static int save_and_report(struct ckpt_save_options *options, const struct ckpt_
 	if (code == EXIT_FINE && !quiet) {
 		convert_print_summary(s, &report, dry_run, start);
 		plain_note(left);
+		note_quantized(s->reports, s->step_count);
 		note_losses(model);
 		if (report.shards)
 			convert_note_left_files(in);

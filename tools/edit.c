@@ -333,6 +333,7 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 		if (edit_changed(&reports[i]))
 			note_unused(&reports[i]);
 	plain_note(left);
+	note_quantized(reports, count);
 	note_losses(model);
 	return EXIT_FINE;
 }

@@ -58,6 +58,11 @@ int show_dequantized(const char *path, const char *usual, struct ckpt_model **mo
 #define QUANT_AS_OPT \
 	OPT_STR("as", 0, &quant_as, "FORMAT", \
 		"how weights are quantized, whatever config.json says: fp8, gptq, awq")
+#define CAST_AS_OPT \
+	OPT_STR("as", 0, &quant_as, "FORMAT", \
+		"how weights are quantized: fp8, gptq ...; plain: not at all")
+
+#define HINT_AS_PLAIN "'--as plain' says that nothing is quantized"
 
 #define IGNORE_DAMAGE_OPT \
 	OPT_FLAG("ignore-damage", 0, &ignore_damage, \
@@ -240,6 +245,9 @@ void print_all_changes(const struct ckpt_edit_report *reports, size_t count, boo
 
 /* Print a note of each expression, and each name of a map, that no key matches. */
 void note_unused(const struct ckpt_edit_report *report);
+
+/* Print a note of the parts of quantized weights that casts have left, if any. */
+void note_quantized(const struct ckpt_edit_report *reports, size_t count);
 
 /* Print a note of the numbers that casts have lost. */
 void note_losses(const struct ckpt_model *model);

@@ -106,6 +106,8 @@ static void print_changes(const struct ckpt_edit_report *r)
 		       size_phrase(r->cast_nbytes_after, after));
 	if (r->optimizer_left)
 		printf("%" PRIu64 " of an optimizer left, ", r->optimizer_left);
+	if (r->quantized_left)
+		printf("%" PRIu64 " of quantized weights left, ", r->quantized_left);
 	if (r->scalars_left)
 		printf("%" PRIu64 " without a dimension left, ", r->scalars_left);
 	if (r->tensors_compacted)
@@ -162,6 +164,19 @@ void note_unused(const struct ckpt_edit_report *r)
 	for (size_t i = 0; i < r->unused_count; i++)
 		fprintf(stderr, "ckpt: note: no key matches '%s'\n",
 			ckpt_escape(name, sizeof(name), r->unused[i], strlen(r->unused[i])));
+}
+
+void note_quantized(const struct ckpt_edit_report *reports, size_t count)
+{
+	uint64_t left = 0;
+
+	for (size_t i = 0; i < count; i++)
+		left += reports[i].quantized_left;
+	fflush(stdout);
+	if (left)
+		complain("note: %" PRIu64 " %s of quantized weights %s as %s; --dequantize makes numbers of them",
+			 left, one_or_more(left, "part", "parts"), one_or_more(left, "stays", "stay"),
+			 one_or_more(left, "it is", "they are"));
 }
 
 /* What numbers that are too large for DTYPE become. */

@@ -68,6 +68,7 @@ struct ckpt_edit_report {
 	size_t unused_count;
 	uint64_t optimizer_averaged; /* of TENSORS_AVERAGED, those of an optimizer */
 	uint64_t tensors_dequantized, scales_dropped; /* the latter are for activations */
+	uint64_t quantized_left; /* cast: floating parts of quantized weights, which stay as they are */
 };
 #define CKPT_EDIT_REPORT_INIT \
 	{ \
@@ -363,6 +364,11 @@ struct ckpt_cast_options {
 	uint32_t reserved;			 /* 0 */
 	const char *const *only, *const *except; /* patterns over names of tensors, or NULL */
 	size_t only_count, except_count;
+	/*
+	 * How weights are quantized: a word of <ckpt/quant.h>, or "plain": they are not, whatever names and a
+	 * configuration say. NULL: as these say.
+	 */
+	const char *as;
 };
 #define CKPT_CAST_OPTIONS_INIT \
 	{ \
@@ -371,8 +377,9 @@ struct ckpt_cast_options {
 
 /*
  * Cast the floating tensors to DTYPE (as torch names it; bf16, fp16, fp32 for short), bit for bit
- * as Tensor.to() of torch 2.14 does. Integers, bool, complex and quantized tensors stay. ONLY and
- * EXCEPT choose by name. Storages are cast as a whole, so tied tensors stay tied. A recorded
+ * as Tensor.to() of torch 2.14 does. Integers, bool, complex and quantized tensors stay, and so do
+ * all parts of quantized weights (FP8 codes, scales ...) that ckpt_quant_open() would find: each
+ * by itself means nothing. ONLY and EXCEPT choose by name. Storages are cast as a whole, so tied tensors stay tied. A recorded
  * checksum is compared while the numbers are read.
  *
  * Without ONLY and CKPT_CAST_ALL it takes weights alone. Tensors without a dimension stay: counters
@@ -391,7 +398,8 @@ struct ckpt_cast_options {
  * The numbers are cast while the result is saved; ckpt_cast_losses() then says which of them DTYPE
  * cannot hold. CKPT_E_ARG if there is no such cast, or if it is
  * one to integers without CKPT_CAST_TO_INTEGER; CKPT_E_UNSUPPORTED if only some of the tensors that
- * share a storage are to be cast.
+ * share a storage are to be cast. CKPT_REASON_QUANTIZED: a configuration, metadata or names say that
+ * weights are quantized, and ckpt_quant_open() fails; OPTIONS->as "plain" casts all.
  */
 CKPT_API int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 		       const struct ckpt_cast_options *options, struct ckpt_model **out,
@@ -455,6 +463,7 @@ struct ckpt_average_options {
 	/* bytes of the pair of checkpoints that is compared; may be NULL */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
+	const char *as; /* as in ckpt_cast_options: "plain" averages parts of quantized weights, too */
 };
 #define CKPT_AVERAGE_OPTIONS_INIT \
 	{ \
@@ -477,7 +486,8 @@ struct ckpt_average_options {
  * that. It keeps all of them open; they may be closed.
  *
  * CKPT_E_UNSUPPORTED if they do not match, with the first difference, how many there are, and a reason: CKPT_REASON_NOT_ALIKE, CKPT_REASON_NOT_EQUAL,
- * CKPT_REASON_OTHER_LAYOUT. CKPT_E_NOTFOUND if no tensor is to be averaged; CKPT_E_ARG for weights that have no sum. Else as ckpt_diff().
+ * CKPT_REASON_OTHER_LAYOUT; CKPT_REASON_QUANTIZED if a tensor is a part of a quantized weight, as ckpt_quant_open() finds it in any of MODELS:
+ * ckpt_dequantize() makes numbers of it. CKPT_E_NOTFOUND if no tensor is to be averaged; CKPT_E_ARG for weights that have no sum. Else as ckpt_diff().
  */
 CKPT_API int ckpt_average(const struct ckpt_model *const *models, size_t count,
 			  const struct ckpt_average_options *options, struct ckpt_model **out,

@@ -64,6 +64,8 @@ enum ckpt_reason {
 	/* tensors to be averaged share bytes, or have gaps, in one checkpoint and not in another */
 	CKPT_REASON_OTHER_LAYOUT, /* UNSUPPORTED */
 	CKPT_REASON_CAST_LOSES,	  /* UNSUPPORTED: see CKPT_SAVE_CHECK_CASTS */
+	/* weights are quantized, or said to be, so that parts of them are no numbers to be cast or averaged */
+	CKPT_REASON_QUANTIZED, /* any of FORMAT, UNSUPPORTED */
 };
 
 #define CKPT_NO_OFFSET UINT64_MAX

@@ -122,17 +122,18 @@ static int set(const struct edit *e, struct ckpt_model **out)
 			e->err);
 }
 
-/* The first text is the dtype, those behind it what is cast. */
+/* The texts are `as`, which may be NULL, the dtype, and what is cast. */
 static int cast(const struct edit *e, struct ckpt_model **out)
 {
 	struct ckpt_cast_options options = CKPT_CAST_OPTIONS_INIT;
 
 	options.flags = e->flags;
-	options.only = e->texts->count > 1 ? e->texts->items + 1 : NULL;
-	options.only_count = e->texts->count - 1;
+	options.as = e->texts->items[0];
+	options.only = e->texts->count > 2 ? e->texts->items + 2 : NULL;
+	options.only_count = e->texts->count - 2;
 	options.except = e->others->count ? e->others->items : NULL;
 	options.except_count = e->others->count;
-	return ckpt_cast(e->in, e->texts->items[0], &options, out, e->report, e->err);
+	return ckpt_cast(e->in, e->texts->items[1], &options, out, e->report, e->err);
 }
 
 /* The texts are `as` and the configuration, of which each may be NULL, and the dtype. */
@@ -175,7 +176,7 @@ static const struct {
 	{ "weights", 1, 1, take_weights },
 	{ "select", 0, 0, select_names },
 	{ "set", 2, 0, set },
-	{ "cast", 1, 0, cast },
+	{ "cast", 2, 1, cast },
 	{ "dequantize", 3, 2, dequantize },
 	{ "compact", 0, 0, compact },
 	{ "sanitize", 0, 0, sanitize },
@@ -219,7 +220,7 @@ PyObject *ckpt_py_edit_report(const struct ckpt_edit_report *r)
 	}
 #define COUNT(member) #member, (unsigned long long)r->member
 	return Py_BuildValue(
-		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
 		"s:N,s:N,s:N,s:N,s:N,s:N}",
 		COUNT(renamed), COUNT(metadata_renamed), COUNT(names_renamed), COUNT(state_dicts),
 		COUNT(storages_moved), COUNT(devices_moved), COUNT(entries_dropped),
@@ -228,7 +229,7 @@ PyObject *ckpt_py_edit_report(const struct ckpt_edit_report *r)
 		COUNT(tensors_compacted), COUNT(storages_made), COUNT(compacted_nbytes_before),
 		COUNT(compacted_nbytes_after), COUNT(tensors_taken), COUNT(modules_guessed),
 		COUNT(optimizer_left), COUNT(scalars_left), COUNT(optimizer_averaged),
-		COUNT(tensors_dequantized), COUNT(scales_dropped), "extracted",
+		COUNT(tensors_dequantized), COUNT(scales_dropped), COUNT(quantized_left), "extracted",
 		PyBool_FromLong(r->extracted), "protocol_changed",
 		PyBool_FromLong(r->protocol_changed), "unmatched", text_or_none(r->unmatched),
 		"places", places, "changes", changes, "unused", unused);

@@ -153,14 +153,19 @@ class Edits:
 
         return self._edit("set", "set", [name, json.dumps(value, ensure_ascii=False)], (), _JSON)
 
-    def cast(self, dtype: str, only: Names = (), skip: Names = (), all: bool = False, to_integer: bool = False) -> Checkpoint:
+    def cast(self, dtype: str, only: Names = (), skip: Names = (), all: bool = False, to_integer: bool = False,
+             as_: Optional[str] = None) -> Checkpoint:
         """With floating weights cast to DTYPE: "bf16", "float16" ...
 
         ONLY and SKIP choose tensors by name. ALL: also an optimizer's tensors, and those without a dimension.
         TO_INTEGER: fractions may be cut off.
+
+        Parts of quantized weights stay; edits[-1]["quantized_left"] counts them, and dequantize() makes numbers of them. AS_ says how
+        weights are quantized, as for dequantize(), or "plain", that they are not: then all floating tensors are cast. Error
+        QUANTIZED: a configuration, metadata or names say that weights are quantized, and they are not as these have it.
         """
         flags = (_TO_INTEGER if to_integer else 0) | (_CAST_ALL if all else 0)
-        return self._edit("cast", "cast", [dtype] + names_of(only), skip, flags)
+        return self._edit("cast", "cast", [as_, dtype] + names_of(only), skip, flags)
 
     def dequantize(self, dtype: str, as_: Optional[str] = None, config: Any = None) -> Checkpoint:
         """With plain weights of DTYPE ("bf16", "f16" or "f32") in place of quantized ones: FP8, MXFP4, NVFP4, INT8, INT4 ...

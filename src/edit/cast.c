@@ -4,6 +4,8 @@
  * that share one still do afterwards. A storage is cast only if all its tensors are of one dtype
  * and all are wanted; anything else is an error, not a copy.
  *
+ * Parts of quantized weights, which the caller knows, stay whatever is chosen.
+ *
  * Unless the caller says which tensors, those that a cast would harm without a word are left: an
  * optimizer's, whose counters and tiny moments narrow types cannot hold, and tensors without a
  * dimension. Weights come first: what shares a storage with a weight is cast with it. That is
@@ -17,6 +19,8 @@
  * the bytes are moved; nothing is read here. Tensors inside a tensor have the verdict of the
  * outermost one.
  */
+#include "edit/cast.h"
+
 #include "base/flags.h"
 #include "tensor/cast.h"
 
@@ -51,6 +55,7 @@ struct caster {
 	struct ckpt_model *to;
 	enum ckpt_dtype dtype;
 	struct ckpt_cast_options o;
+	const struct ckpt_kept *kept;
 	struct ckpt_patterns only, except;
 	struct use *uses; /* by storage */
 	struct ckpt_optimizers optimizers;
@@ -310,11 +315,14 @@ static void note_use(struct caster *c, const struct ckpt_tensor *t)
 static int begin_tensor(struct caster *c, const struct ckpt_walk_step *step,
 			const struct ckpt_tensor *t, struct ckpt_error *err)
 {
-	bool could = ckpt_dtype_is_floating(t->dtype) && t->dtype != c->dtype;
+	bool could = ckpt_dtype_is_floating(t->dtype) && t->dtype != c->dtype,
+	     is_kept = ckpt_kept_has(c->kept, t);
 	int named = is_chosen(c, step->name, err);
 
 	if (named < 0)
 		return named;
+	c->report.quantized_left += could && named && is_kept;
+	could &= !is_kept;
 	c->left = could && named && is_left(c, t);
 	c->tensor_depth = step->depth;
 	c->spec = NULL;
@@ -557,12 +565,14 @@ static int check_target(struct caster *c, const char *dtype, struct ckpt_error *
 	return 0;
 }
 
-int ckpt_cast(const struct ckpt_model *model, const char *dtype,
-	      const struct ckpt_cast_options *options, struct ckpt_model **out,
-	      struct ckpt_edit_report *report, struct ckpt_error *err)
+int ckpt_cast_others(const struct ckpt_model *model, const char *dtype,
+		     const struct ckpt_cast_options *options, const struct ckpt_kept *kept,
+		     struct ckpt_model **out, struct ckpt_edit_report *report,
+		     struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);
 	struct caster c = { .from = model,
+			    .kept = kept,
 			    .tensor_depth = SIZE_MAX,
 			    .o = CKPT_CAST_OPTIONS_INIT,
 			    .report = CKPT_EDIT_REPORT_INIT };

@@ -9,6 +9,7 @@
  * Without a configuration names, dtypes and shapes decide, if they fit one format only.
  */
 #include "quant/fill.h"
+#include "quant/keep.h"
 
 #include "base/flags.h"
 #include "base/grow.h"
@@ -447,8 +448,8 @@ static int fill_all(struct ckpt_quant *q, struct ckpt_error *err)
 
 /* ---- one format, or the one that fits ---- */
 
-static int try_format(struct ckpt_quant *q, const struct ckpt_quant_format *format,
-		      struct ckpt_error *err)
+static int group_all(struct ckpt_quant *q, const struct ckpt_quant_format *format,
+		     struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -464,6 +465,14 @@ static int try_format(struct ckpt_quant *q, const struct ckpt_quant_format *form
 			;
 		rc = group_mapping(q, from, to, err);
 	}
+	return rc;
+}
+
+static int try_format(struct ckpt_quant *q, const struct ckpt_quant_format *format,
+		      struct ckpt_error *err)
+{
+	int rc = group_all(q, format, err);
+
 	if (rc == 0)
 		rc = fill_all(q, err);
 	return rc == 0 && format->check_all ? format->check_all(q, err) : rc;
@@ -565,6 +574,8 @@ static int choose_all(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 	}
 	if (found < 0)
 		q->group_count = q->dropped_count = q->stale_count = 0;
+	if (q->parts_only)
+		return found == 0 ? 0 : pass_on(err, &why, found);
 	rc = ckpt_quant_add_tensors(q, err);
 	if (rc == 0 && !q->group_count)
 		return pass_on(err, &why, found);
@@ -575,17 +586,19 @@ static int choose_all(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 	return rc;
 }
 
+static bool is_code(enum ckpt_dtype dtype)
+{
+	return dtype == CKPT_DTYPE_INT32 ||
+	       (dtype != CKPT_DTYPE_BOOL && dtype != CKPT_DTYPE_UNKNOWN &&
+		ckpt_dtype_size(dtype) == 1);
+}
+
 /* Is there a tensor of a dtype that items of some format have? A look at names takes much longer. */
 static bool may_have_items(const struct ckpt_model *model)
 {
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		enum ckpt_dtype dtype = model->tensors[i].dtype;
-
-		if (dtype == CKPT_DTYPE_INT32 ||
-		    (dtype != CKPT_DTYPE_BOOL && dtype != CKPT_DTYPE_UNKNOWN &&
-		     ckpt_dtype_size(dtype) == 1))
+	for (uint32_t i = 0; i < model->tensor_count; i++)
+		if (is_code(model->tensors[i].dtype))
 			return true;
-	}
 	return false;
 }
 
@@ -612,11 +625,28 @@ static int find_config(const struct ckpt_model *model, const char *as,
 	return rc < 0 ? pass_on(err, &why, rc) : rc;
 }
 
+static int new_finder(const struct ckpt_model *model, enum ckpt_dtype to, struct ckpt_quant **out,
+		      struct ckpt_error *err)
+{
+	struct ckpt_quant *q = calloc(1, sizeof(*q));
+
+	if (q)
+		q->arena = ckpt_arena_new(CKPT_MODEL_BUDGET_BASE + 8192 * (uint64_t)model->next_id);
+	if (!q || !q->arena) {
+		free(q);
+		return ckpt_fail_nomem(err);
+	}
+	q->model = model;
+	q->to = to;
+	*out = q;
+	return 0;
+}
+
 int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_options *options,
 		    enum ckpt_dtype to, struct ckpt_quant **out, struct ckpt_error *err)
 {
 	struct ckpt_quant_options o = CKPT_QUANT_OPTIONS_INIT;
-	struct ckpt_quant *q;
+	struct ckpt_quant *q = NULL;
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	*out = NULL;
@@ -626,17 +656,10 @@ int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_opti
 		rc = ckpt_unused_check(&o.reserved, sizeof(o.reserved), err);
 	if (rc == 0)
 		rc = ckpt_model_whole(&model, err);
+	if (rc == 0)
+		rc = new_finder(model, to, &q, err);
 	if (rc < 0)
 		return rc;
-	q = calloc(1, sizeof(*q));
-	if (q)
-		q->arena = ckpt_arena_new(CKPT_MODEL_BUDGET_BASE + 8192 * (uint64_t)model->next_id);
-	if (!q || !q->arena) {
-		free(q);
-		return ckpt_fail_nomem(err);
-	}
-	q->model = model;
-	q->to = to;
 	if (o.config)
 		rc = ckpt_quant_config_parse(o.config, o.config_len, &q->config, err);
 	else
@@ -649,6 +672,94 @@ int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_opti
 		ckpt_quant_close(q);
 	else
 		*out = q;
+	return rc;
+}
+
+/* ---- what a cast leaves ---- */
+
+static bool has_codes(const struct ckpt_quant_group *g)
+{
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
+
+	for (int r = CKPT_PART_ITEMS + 1; items && is_code(items->dtype) && r < CKPT_PART_ROLES;
+	     r++)
+		if (g->parts[r].entry)
+			return true;
+	return false;
+}
+
+/*
+ * Nothing says a format, and none fits. Do names say that something is quantized all the same? Codes, and beside them what a
+ * format calls a scale or the like; or metadata that say the classes of tensors. Codes alone are numbers: a cast to float8 made
+ * them.
+ */
+static bool names_say(struct ckpt_quant *q)
+{
+	for (size_t i = 0; i < ckpt_quant_format_count; i++) {
+		const struct ckpt_quant_format *format = &ckpt_quant_formats[i];
+
+		if (group_all(q, format, NULL) < 0)
+			return true;
+		for (uint32_t k = 0; k < q->group_count; k++)
+			if (has_codes(q->groups[k]))
+				return true;
+		if (format->check_all && format->check_all(q, NULL) < 0 && q->stale_count)
+			return true;
+	}
+	return false;
+}
+
+static int keep_entries(const struct ckpt_quant *q, struct ckpt_kept *kept, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < q->entry_count; i++)
+		if (q->entries[i].group || q->entries[i].dropped)
+			rc = ckpt_kept_add(kept, q->entries[i].t, err);
+	ckpt_kept_sort(kept);
+	return rc;
+}
+
+/* A configuration that cannot be read says nothing; if something is quantized all the same, it is what is wrong. */
+static int find_parts(struct ckpt_quant *q, const char *as, struct ckpt_kept *kept,
+		      struct ckpt_error *err)
+{
+	struct ckpt_error config = { 0 }, why = { 0 };
+	int no_config = find_config(q->model, as, &q->config, &config), rc;
+
+	if (no_config == CKPT_E_NOMEM)
+		return pass_on(err, &config, no_config);
+	rc = collect(q, err);
+	if (rc < 0)
+		return rc;
+	q->parts_only = true;
+	rc = choose_all(q, as, &why);
+	if (rc == CKPT_E_NOTFOUND ||
+	    ((rc == CKPT_E_FORMAT || rc == CKPT_E_UNSUPPORTED || rc == CKPT_E_CLASH) && !as &&
+	     !q->config.says && !names_say(q)))
+		return 0;
+	if (no_config < 0)
+		return ckpt_error_because(err, pass_on(err, &config, no_config),
+					  CKPT_REASON_QUANTIZED);
+	if (rc == CKPT_E_FORMAT || rc == CKPT_E_UNSUPPORTED)
+		return ckpt_error_because(err, pass_on(err, &why, rc), CKPT_REASON_QUANTIZED);
+	return rc < 0 ? pass_on(err, &why, rc) : keep_entries(q, kept, err);
+}
+
+int ckpt_quant_keep_parts(const struct ckpt_model *model, const char *as, struct ckpt_kept *kept,
+			  struct ckpt_error *err)
+{
+	struct ckpt_quant *q = NULL;
+	int rc;
+
+	*kept = (struct ckpt_kept){ 0 };
+	if (as && !strcmp(as, "plain"))
+		return 0;
+	rc = new_finder(model, CKPT_DTYPE_BFLOAT16, &q, err);
+	if (rc < 0)
+		return rc;
+	rc = find_parts(q, as, kept, err);
+	ckpt_quant_close(q);
 	return rc;
 }
 

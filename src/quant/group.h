@@ -106,6 +106,7 @@ struct ckpt_quant {
 	uint32_t group_count, group_cap;
 	struct ckpt_array **arrays; /* malloc, owned: what NUMBERS of groups read */
 	uint32_t array_count, array_cap;
+	bool parts_only;      /* tensors that say all on their own are not asked for */
 	bool has_wrappers;    /* some of the groups are tensors of torchao */
 	bool has_engine;      /* ... of Transformer Engine */
 	const char **dropped; /* malloc */

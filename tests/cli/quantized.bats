@@ -63,7 +63,7 @@ config() { echo "{\"quantization_config\": $1}" > config.json; }
 	cmp out.safetensors other.safetensors
 	ckpt cast --dequantize bf16 --as fp9 model.safetensors third.safetensors
 	[[ $status = 64 && $stderr = *"there is no format of quantized weights 'fp9'"* ]]
-	ckpt cast --as fp8 bf16 model.safetensors third.safetensors
+	ckpt cast --dequantize --as plain bf16 model.safetensors third.safetensors
 	[ $status = 64 ]
 	ckpt cast --dequantize fp8 model.safetensors third.safetensors
 	[[ $status = 64 && $stderr = *"become bfloat16, float16 or float32, not 'fp8'"* ]]
@@ -434,4 +434,85 @@ PY
 	says hf_quant_config.json '{quantization: {quant_algo: "FP8", kv_cache_quant_algo: "FP8"}}'
 	ckpt cast -f --dequantize f32 model.safetensors out.safetensors; want 0
 	[[ $output = "1 weight dequantized, 4 scales of activations left out, "* ]]
+}
+
+# ---- what a plain cast and an average leave ----
+
+@test "a cast leaves the parts of quantized weights, casts the rest, and says so" {
+	make a.bias a.weight a.weight_scale_inv a.input_scale norm.scale
+	config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+	ckpt cast fp16 model.safetensors out.safetensors
+	[[ $status = 0 && $output = "2 tensors cast, "*", 3 of quantized weights left, "* ]]
+	[[ $stderr = "ckpt: note: 3 parts of quantized weights stay as they are; --dequantize makes numbers of them" ]]
+	ckpt ls out.safetensors; want 0
+	[[ $output = *"a.weight "*float8_e4m3fn* && $output = *"a.weight_scale_inv"*float32* && $output = *"a.bias"*float16* && $output = *"norm.scale"*float16* ]]
+	ckpt cast --dequantize f32 model.safetensors one.safetensors; [ "$status" = 0 ]
+	ckpt cast --dequantize f32 out.safetensors two.safetensors; [ "$status" = 0 ]
+	ckpt cat -q one.safetensors a.weight; want 0
+	numbers=$output
+	ckpt cat -q two.safetensors a.weight; want 0
+	[ "$output" = "$numbers" ]
+	ckpt convert --cast fp16 model.safetensors out.pt
+	[[ $status = 0 && $output = *"3 of quantized weights left"* && $stderr = *"3 parts of quantized weights stay as they are"* ]]
+	ckpt cast fp16 --all --only 'a.*' --only norm.scale model.safetensors all.safetensors; [ "$status" = 0 ]
+	[[ $output = "2 tensors cast, "*", 3 of quantized weights left, "* ]]
+	ckpt cast bf16 --only 'a.weight*' model.safetensors none.safetensors
+	[[ $status = 1 && $stderr = *"all that could be cast is part of quantized weights"* ]]
+	[ ! -e none.safetensors ]
+}
+
+@test "--as plain casts every floating tensor, and without scales float8 is an ordinary type" {
+	make a.bias a.weight a.weight_scale_inv norm.scale
+	config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+	ckpt cast fp16 --as plain model.safetensors out.safetensors; want 0
+	[[ $output = "4 tensors cast, "* ]]
+	rm config.json
+	ckpt cast fp16 model.safetensors other.safetensors
+	[[ $status = 0 && $output = *"2 of quantized weights left"* ]]
+	make a.bias a.weight norm.scale
+	ckpt cast fp16 model.safetensors plain.safetensors; want 0
+	[[ $output = "3 tensors cast, "* ]]
+	echo '[]' > config.json # of another program
+	ckpt cast fp16 model.safetensors plain2.safetensors; want 0
+	config '{"quant_method": "fp8"}'
+	make a.bias norm.scale
+	ckpt cast fp16 model.safetensors plain3.safetensors; want 0
+}
+
+@test "a cast fails where something says that weights are quantized, and they are not as that has it" {
+	make a.weight a.weight_scale_inv b.weight
+	ckpt cast bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'b.weight' "*"no scales beside it"*"hint: "*"'--as plain'"* ]]
+	config '{"quant_method": "quanto"}'
+	ckpt cast bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"config.json: the weights are quantized by 'quanto', which ckpt does not know"* ]]
+	ckpt cast bf16 --as gptq_v3 model.safetensors out.safetensors
+	[[ $status = 64 && $stderr = *"there is no format of quantized weights 'gptq_v3'"* ]]
+	echo '[]' > config.json
+	make a.weight a.weight_scale_inv
+	ckpt cast bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"config.json: is no JSON object"* ]]
+	[ ! -e out.safetensors ]
+	make b.weight
+	config '{"quant_method": "fp8"}'
+	ckpt cast bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'b.weight' has no scales beside it"* ]]
+	ckpt cast bf16 --as plain model.safetensors out.safetensors; want 0
+}
+
+@test "parts of quantized weights have no mean, in whichever input they are" {
+	make a.bias a.weight a.weight_scale_inv norm.scale
+	cp model.safetensors two.safetensors
+	ckpt average model.safetensors two.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"model.safetensors: 'a.weight' is a part of a quantized weight, whose parts have no mean"*"hint: 'ckpt cast --dequantize' makes plain weights first"* ]]
+	make a.bias norm.scale
+	ckpt average model.safetensors two.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"two.safetensors: 'a.weight' is a part of a quantized weight"* ]]
+	[ ! -e out.safetensors ]
+	make a.bias a.weight a.weight_scale_inv norm.scale
+	ckpt average --only a.bias --only norm.scale model.safetensors two.safetensors out.safetensors; want 0
+	ckpt average --as plain model.safetensors two.safetensors out2.safetensors; want 0
+	make a.bias a.weight
+	cp model.safetensors two.safetensors
+	ckpt average model.safetensors two.safetensors out3.safetensors; want 0
 }

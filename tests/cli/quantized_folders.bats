@@ -281,7 +281,7 @@ import json
 text = open("out/model.safetensors.index.json").read()
 assert text == json.dumps(json.loads(text), indent=2).replace("\\u00e9", "\\u00E9"), text
 PY
-	ckpt cast -q f16 --only '*scale_inv' in cast; [ "$status" = 0 ]
+	ckpt cast -q f16 --as plain --only '*scale_inv' in cast; [ "$status" = 0 ]
 	[ "$(jq -c .metadata.total_parameters cast/*.json)" = 18 ]
 	[ "$(said cast/model-00002-of-00002.safetensors)" = '{"author": "\u00e9\n", "format": "pt"}' ]
 	ckpt rename -q -e 's/^l1/new/' in renamed; [ "$status" = 0 ] # "best" would be another name of a tensor now

@@ -300,3 +300,14 @@ def test_convert_takes_dequantize(fp8, int4, tmp_path):
         assert floats(f["net.up.weight"]) == tuple(FP8_NUMBERS)
     with pytest.raises(ValueError):
         ckpt.convert(fp8, out, as_="fp8", overwrite=True)
+
+
+def test_a_cast_leaves_the_parts_of_quantized_weights(fp8):
+    with ckpt.open(fp8) as f:
+        left = f.cast("f16")
+        assert left.edits[-1]["quantized_left"] == 2
+        assert len(left.quantized()["weights"]) == 1
+        assert f.cast("f16", as_="plain").edits[-1]["quantized_left"] == 0
+        with pytest.raises(ckpt.Error) as caught:
+            f.cast("f16", as_="gptq_v3")
+        assert caught.value.status == "ARG"
