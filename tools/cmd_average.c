@@ -25,6 +25,8 @@ static const struct opt opts[] = {
 		 "average only tensors whose name matches; may be repeated"),
 	OPT_STR("others", 0, &others, "WHICH",
 		"last: take all else from the last input, equal or not"),
+	OPT_STR("as", 0, &quant_as, "FORMAT",
+		"how weights are quantized: fp8, gptq ...; plain: not at all"),
 	OPT_STR("profile", 0, &s.profile, "VERSION",
 		"write as this torch does; default: as A (legacy streams: the newest)"),
 	OPT_FLAG("force", 'f', &s.force, "replace OUT if it exists"),
@@ -55,7 +57,9 @@ const struct command cmd_average = {
 		"equal in all of them, but for devices, or average writes nothing and names the\n"
 		"first difference. --others last takes it from the last input instead: the step,\n"
 		"the epoch, num_batches_tracked. An optimizer's floating tensors are averaged\n"
-		"too, unless --only chooses (PATTERN works as in 'ckpt select').\n\n"
+		"too, unless --only chooses (PATTERN works as in 'ckpt select'). Parts of\n"
+		"quantized weights (FP8, GPTQ ...) have no mean and are an error, as config.json,\n"
+		"metadata and names tell: 'ckpt cast --dequantize' makes numbers of them first.\n\n"
 		"OUT is written as A is, or as the last input with --others last. Tied tensors and\n"
 		"views are averaged once and stay tied. If tensors share bytes in A, they must\n"
 		"share them in the other inputs.\n",
@@ -105,6 +109,7 @@ static int read_options(struct ckpt_average_options *o, double *weights, size_t 
 
 	o->only = only.items;
 	o->only_count = only.count;
+	o->as = quant_as;
 	o->cancel = catch_signals();
 	if (others && strcmp(others, "last") != 0)
 		return wrong_usage(&cmd_average, "average: --others %.60s: wanted 'last'", others);
@@ -139,6 +144,9 @@ static int report_failure(const struct ckpt_error *err)
 		break;
 	case CKPT_REASON_OTHER_LAYOUT:
 		hint("'ckpt compact' drops gaps; or name that input first whose tensors share nothing");
+		break;
+	case CKPT_REASON_QUANTIZED:
+		hint("'ckpt cast --dequantize' makes plain weights first; " HINT_AS_PLAIN);
 		break;
 	default: break;
 	}

@@ -11,6 +11,9 @@
 
 #include "base/flags.h"
 #include "base/sized.h"
+#include "base/text.h"
+#include "quant/keep.h"
+#include "tensor/cast.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -140,6 +143,47 @@ static int open_whole(struct ckpt_averager *a, struct ckpt_error *err)
 	return rc;
 }
 
+/* A mean of codes means nothing, nor does one of scales without them: is a chosen tensor of model I a part of a quantized weight? */
+static int check_parts(struct ckpt_averager *a, size_t i, const struct ckpt_kept *kept,
+		       struct ckpt_error *err)
+{
+	const struct ckpt_model *model = a->models[i];
+	char shown[160];
+
+	for (uint32_t k = 0; kept->count && k < model->tensor_count; k++) {
+		const struct ckpt_tensor *t = &model->tensors[k];
+		int rc = t->name && ckpt_dtype_is_floating(t->dtype) && ckpt_kept_has(kept, t);
+
+		if (rc > 0 && a->only.count)
+			rc = ckpt_patterns_match(&a->only, t->name, err);
+		if (rc > 0)
+			rc = ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				       "'%s' is a part of a quantized weight, whose parts have no mean",
+				       ckpt_escape(shown, sizeof(shown), t->name, strlen(t->name)));
+		if (rc < 0)
+			return ckpt_error_because(err, rc, CKPT_REASON_QUANTIZED);
+	}
+	return 0;
+}
+
+static int check_quantized(struct ckpt_averager *a, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < a->count; i++) {
+		struct ckpt_kept kept;
+
+		rc = ckpt_quant_keep_parts(a->models[i], a->o.as, &kept, err);
+		if (rc == 0)
+			rc = check_parts(a, i, &kept, err);
+		ckpt_kept_clear(&kept);
+		if (!err || !err->path[0])
+			rc = ckpt_error_at(err, rc, ckpt_document_path(a->given[i]->doc), NULL,
+					   CKPT_NO_OFFSET);
+	}
+	return rc;
+}
+
 static int average(struct ckpt_averager *a, struct ckpt_error *err)
 {
 	int rc = ckpt_patterns_init(&a->only, a->o.only, a->o.only_count, err);
@@ -147,6 +191,8 @@ static int average(struct ckpt_averager *a, struct ckpt_error *err)
 	a->base = a->o.flags & CKPT_AVERAGE_OTHERS_LAST ? a->count - 1 : 0;
 	if (rc == 0)
 		rc = open_whole(a, err);
+	if (rc == 0)
+		rc = check_quantized(a, err);
 	if (rc == 0)
 		rc = ckpt_model_derive(a->models[a->base], &a->to, err);
 	if (rc == 0)
