@@ -64,7 +64,7 @@ static const struct ckpt_global *class_of_object(const struct affine *a, const s
 					       ? ckpt_model_now(a->g->quant->model, v->u.call->func)
 					       : NULL;
 
-	return cls && cls->kind == CKPT_GLOBAL && !strncmp(cls->u.global->module, "torchao.", 8)
+	return cls && cls->kind == CKPT_GLOBAL && ckpt_quant_is_of_torchao(cls->u.global)
 		       ? cls->u.global
 		       : NULL;
 }
@@ -91,9 +91,9 @@ static int take_impl(struct affine *a, struct ckpt_error *err)
 	if (rc < 0)
 		return rc;
 	if (rc == 0 || t->kind != CKPT_KIND_WRAPPER || !impl ||
-	    strncmp(impl->module, "torchao.", 8) != 0)
+	    !ckpt_quant_is_of_torchao(impl))
 		return refuse(a, err, "its tensor_impl is missing, or none of torchao");
-	a->inner = t->attributes;
+	a->inner = a->g->holder = t->attributes;
 	layout = class_of_object(a, find_either(a, a->inner, "_layout", "layout_type"));
 	for (size_t i = 0; layout && i < sizeof(known) / sizeof(known[0]); i++)
 		if (!strcmp(impl->name, known[i].impl) && !strcmp(layout->name, known[i].layout)) {
@@ -132,7 +132,7 @@ static bool read_domain(const struct affine *a, const struct ckpt_value *v, enum
 		class = what->kind == CKPT_GLOBAL ? what->u.global : NULL;
 		what = ckpt_plain_arg(model, v, 1);
 	}
-	if (!class || strncmp(class->module, "torchao.", 8) != 0 ||
+	if (!class || !ckpt_quant_is_of_torchao(class) ||
 	    strcmp(class->name, "ZeroPointDomain") != 0)
 		return false;
 	for (size_t i = 0; i < sizeof(domains) / sizeof(domains[0]); i++)
@@ -251,6 +251,22 @@ static int read_blocks(const struct affine *a, uint64_t *counts, uint64_t *sizes
 	return 0;
 }
 
+/*
+ * Scales of float8 with COUNTS but for ones. Since 0.12 torch broadcasts them as they are, and view() puts no ones back: those of
+ * another shape than COUNTS would be for columns instead of rows, or for blocks of another size. One dimension fits then in a
+ * square alone.
+ */
+static bool has_one_reading(const struct affine *a, const uint64_t *counts)
+{
+	const struct ckpt_quant_group *g = a->g;
+	const struct ckpt_tensor *t = ckpt_quant_tensor(g, CKPT_PART_SCALES);
+
+	if (t->ndim == g->ndim)
+		return !memcmp(t->shape, counts, t->ndim * sizeof(*counts));
+	return g->ndim == 2 && t->ndim == 1 &&
+	       (counts[0] == 1 || t->shape[0] != g->shape[0] || g->shape[0] != g->shape[1]);
+}
+
 /* Scales lie as matrices of blocks: blocks span no more than a matrix, or all that there is. */
 static int fill_blocks(struct affine *a, uint64_t *counts, struct ckpt_error *err)
 {
@@ -270,7 +286,8 @@ static int fill_blocks(struct affine *a, uint64_t *counts, struct ckpt_error *er
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "'%.200s' has blocks that span matrices, which ckpt does not know",
 				 g->name);
-	if (!has_counts(a, CKPT_PART_SCALES, counts))
+	if (!has_counts(a, CKPT_PART_SCALES, counts) ||
+	    (a->is_float8 && !is_one && !has_one_reading(a, counts)))
 		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 					 "wanted one for each block of block_size");
 	w->block_rows = sizes[g->ndim - 2];
@@ -340,6 +357,51 @@ static bool is_float8(enum ckpt_dtype dtype)
 	       dtype == CKPT_DTYPE_FLOAT8_E4M3FNUZ || dtype == CKPT_DTYPE_FLOAT8_E5M2FNUZ;
 }
 
+/* A tensor among ATTRIBUTES that none of the versions has there may change what the numbers mean. */
+static int check_half(const struct affine *a, const struct ckpt_value *attributes,
+		      struct ckpt_error *err)
+{
+	static const char *const known[] = { "tensor_impl", "layout_tensor", "int_data",
+					     "float8_data", "scale",	     "zero_point" };
+	const struct ckpt_model *model = a->g->quant->model;
+	const struct ckpt_seq *pairs;
+	char shown[200], key_shown[80];
+
+	pairs = attributes ? ckpt_value_pairs(attributes) : NULL;
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
+		const struct ckpt_value *key = ckpt_model_now(model, pairs->items[i]);
+		bool is_known = false;
+
+		if (!ckpt_value_is_text(key) ||
+		    !ckpt_value_is_tensor(model, ckpt_model_now(model, pairs->items[i + 1])))
+			continue;
+		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+			is_known |= key->u.bytes.len == strlen(known[k]) &&
+				    !memcmp(key->u.bytes.ptr, known[k], key->u.bytes.len);
+		if (!is_known)
+			return ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"'%s' is an AffineQuantizedTensor of torchao with a tensor '%s', which ckpt does not know",
+				ckpt_escape(shown, sizeof(shown), a->g->name, strlen(a->g->name)),
+				ckpt_escape(key_shown, sizeof(key_shown), key->u.bytes.ptr,
+					    key->u.bytes.len));
+	}
+	return 0;
+}
+
+static int check_attributes(const struct affine *a, const struct ckpt_value *attributes,
+			    struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (!attributes || attributes->kind != CKPT_TUPLE)
+		return check_half(a, attributes, err);
+	for (uint32_t half = 0; rc == 0 && half < attributes->u.seq.count; half++)
+		rc = check_half(
+			a, ckpt_model_now(a->g->quant->model, attributes->u.seq.items[half]), err);
+	return rc;
+}
+
 static int take_parts(struct affine *a, struct ckpt_error *err)
 {
 	static const struct {
@@ -384,6 +446,10 @@ int ckpt_fill_affine(struct ckpt_quant_group *g, struct ckpt_error *err)
 	uint64_t counts[CKPT_MOST_DIMS];
 	int rc = take_impl(&a, err);
 
+	if (rc == 0)
+		rc = check_attributes(&a, a.outer, err);
+	if (rc == 0)
+		rc = check_attributes(&a, a.inner, err);
 	if (rc == 0)
 		rc = take_parts(&a, err);
 	if (rc == 0)

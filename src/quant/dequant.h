@@ -89,7 +89,7 @@ struct ckpt_quant_weight {
 	bool exact_power;
 	/*
 	 * One float32 or one for each matrix; LEN 0: none. The scale is scale * GLOBAL or, if
-	 * GLOBAL_DIVIDES, scale / GLOBAL.
+	 * GLOBAL_DIVIDES, scale / GLOBAL; GLOBAL is rounded to SCALE_IN first.
 	 */
 	struct ckpt_recipe global;
 	bool global_divides;

@@ -24,9 +24,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A tensor with codes, and where it stands. */
+struct codes {
+	const struct ckpt_quant_group *group; /* NULL: it is none */
+	uint32_t wanted, found;		      /* places, as parts of weights and in all */
+	const char *other;		      /* a place where it is no part, or NULL */
+	bool is_counted;		      /* an object whose codes are among those wanted */
+};
+
 struct dequantizer {
 	struct ckpt_quant *q;
 	struct ckpt_model *to;
+	struct codes *codes; /* by id of a value */
 	uint32_t *uses; /* by storage: how often it is named, 1 more where a weight has taken it */
 	struct ckpt_strmap made; /* by what a weight is made of: its storage */
 	struct ckpt_strmap
@@ -56,30 +65,147 @@ static int find_dtype(const char *name, enum ckpt_dtype *out, struct ckpt_error 
 			 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
 }
 
+static const struct ckpt_value *inside_of_parameter(const struct ckpt_model *model,
+						    const struct ckpt_value *v);
+
+static void want_codes(struct dequantizer *d, const struct ckpt_quant_group *g,
+		       const struct ckpt_value *v)
+{
+	if (!v->id || v->id >= d->q->model->next_id)
+		return;
+	d->codes[v->id].group = g;
+	d->codes[v->id].wanted++;
+}
+
+/* What holds the codes of several weights is entered once. */
+static bool is_counted(struct dequantizer *d, const struct ckpt_value *holder)
+{
+	bool was = false;
+
+	if (holder && holder->id && holder->id < d->q->model->next_id) {
+		was = d->codes[holder->id].is_counted;
+		d->codes[holder->id].is_counted = true;
+	}
+	return was;
+}
+
+static void want_all_codes(struct dequantizer *d)
+{
+	const struct ckpt_model *model = d->q->model;
+
+	for (uint32_t i = 0; i < d->q->group_count; i++) {
+		const struct ckpt_quant_group *g = d->q->groups[i];
+		const struct ckpt_quant_entry *e = g->parts[CKPT_PART_ITEMS].entry;
+		const struct ckpt_value *v, *inner;
+
+		if (g->has_numbers) /* such a tensor is a weight wherever it stands */
+			continue;
+		if (g->whole) {
+			if (!is_counted(d, g->holder))
+				want_codes(d, g, ckpt_model_now(model, e->t->value));
+			continue;
+		}
+		v = ckpt_model_now(model, ckpt_value_pairs(e->holder)->items[e->at + 1]);
+		want_codes(d, g, v);
+		inner = inside_of_parameter(model, v);
+		if (inner != v && !is_counted(d, v))
+			want_codes(d, g, inner);
+	}
+}
+
+/* Is the current value a part of a weight, as far as its place tells? */
+static bool is_part(const struct dequantizer *d, const struct ckpt_walk_step *step,
+		    const struct ckpt_quant_group *g)
+{
+	const struct ckpt_quant_entry *entries = d->q->entries;
+	const struct ckpt_value *holder;
+	uint32_t at, from = 0, to = d->q->entry_count;
+	size_t len = strlen(g->name);
+
+	if (g->whole)
+		return step->name_len > len && !memcmp(step->name, g->name, len) &&
+		       step->name[len] == '.';
+	if (!ckpt_walk_is_entry(step, &holder, &at))
+		return false;
+	while (from < to) {
+		uint32_t middle = from + (to - from) / 2;
+		const struct ckpt_quant_entry *e = &entries[middle];
+
+		if (e->holder == holder && e->at == at)
+			return e->group && e->group->parts[CKPT_PART_ITEMS].entry == e;
+		if (e->holder->id != holder->id ? e->holder->id < holder->id : e->at < at)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return false;
+}
+
+static int count_codes(struct dequantizer *d, const struct ckpt_walk_step *step,
+		       struct ckpt_error *err)
+{
+	struct codes *codes = step->value->id < d->q->model->next_id
+				      ? &d->codes[step->value->id]
+				      : NULL;
+
+	if (!codes || !codes->group)
+		return 0;
+	codes->found++;
+	if (codes->other || is_part(d, step, codes->group))
+		return 0;
+	codes->other = ckpt_arena_copy(d->q->arena, step->name, step->name_len);
+	return codes->other ? 0 : ckpt_arena_fail(d->q->arena, err);
+}
+
+/* Codes that are a tensor of their own elsewhere, as the same object, would become numbers there, too. */
+static int check_codes(const struct dequantizer *d, struct ckpt_error *err)
+{
+	char shown[200], other[200];
+
+	for (uint32_t i = 0; i < d->q->model->next_id; i++) {
+		const struct codes *codes = &d->codes[i];
+		const char *name, *too = codes->other ? codes->other : "another";
+
+		if (!codes->group || codes->found <= codes->wanted)
+			continue;
+		name = ckpt_quant_tensor(codes->group, CKPT_PART_ITEMS)->name;
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"'%s' and '%s' are one tensor, which is a part of a quantized weight under the first name alone",
+			ckpt_escape(shown, sizeof(shown), name, strlen(name)),
+			ckpt_escape(other, sizeof(other), too, strlen(too)));
+	}
+	return 0;
+}
+
 static int count_use(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct dequantizer *d = ctx;
+	int rc = count_codes(d, step, err);
 
-	(void)err;
 	if (step->value->kind == CKPT_PERSID && ckpt_storage_of(step->value) >= 0)
 		d->uses[ckpt_storage_of(step->value)]++;
-	return CKPT_WALK_ENTER;
+	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
 /* How often each storage is named: by tensors, those inside of others, too, and on its own. */
 static int count_uses(struct dequantizer *d, struct ckpt_error *err)
 {
 	const struct ckpt_model *model = d->q->model;
+	int rc;
 
 	d->uses = calloc(model->storage_count + (size_t)1, sizeof(*d->uses));
-	if (!d->uses)
+	d->codes = calloc(model->next_id + (size_t)1, sizeof(*d->codes));
+	if (!d->uses || !d->codes)
 		return ckpt_fail_nomem(err);
+	want_all_codes(d);
 	for (uint32_t i = 0; i < model->storage_count; i++)
 		if (model->storages[i].view) { /* of files before torch 0.4 */
 			d->uses[i]++;
 			d->uses[model->storages[i].view->root]++;
 		}
-	return ckpt_model_walk(model, count_use, d, err);
+	rc = ckpt_model_walk(model, count_use, d, err);
+	return rc < 0 ? rc : check_codes(d, err);
 }
 
 /* ---- storages ---- */
@@ -502,6 +628,7 @@ int ckpt_dequantize(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0)
 		rc = dequantize(&d, err);
 	free(d.uses);
+	free(d.codes);
 	ckpt_strmap_clear(&d.made);
 	ckpt_strmap_clear(&d.values);
 	if (rc < 0) {
@@ -511,6 +638,7 @@ int ckpt_dequantize(const struct ckpt_model *model, const char *dtype,
 	}
 	did.tensors_dequantized = d.q->group_count;
 	did.scales_dropped = d.q->dropped_count;
+	did.tensors_left = d.q->unknown_count;
 	d.to->stale_metadata = d.q->stale;
 	d.to->stale_metadata_count = d.q->stale_count;
 	/* the recipes borrow of its arena */

@@ -66,6 +66,9 @@ int ckpt_quant_add_engine(struct ckpt_quant *q, struct ckpt_error *err);
 const struct ckpt_global *ckpt_quant_class(const struct ckpt_model *model,
 					   const struct ckpt_value *v);
 
+/* Is CLASS in a module that some version of torchao has? */
+bool ckpt_quant_is_of_torchao(const struct ckpt_global *class);
+
 /* What stands under NAME in the attributes of a tensor, or NULL if that is None or there is none. */
 const struct ckpt_value *ckpt_quant_attribute(const struct ckpt_model *model,
 					      const struct ckpt_value *attributes,

@@ -86,6 +86,7 @@ struct ckpt_quant_group {
 	struct ckpt_quant_weight weight;
 	/* a tensor that says all of it, wherever it stands, and has its parts inside; NULL: they stand beside each other */
 	const struct ckpt_tensor *whole;
+	const struct ckpt_value *holder; /* ... the attributes that they are among, or NULL */
 	const char *
 		listed; /* of one that the model does not list: what it lists the items as; or NULL */
 	bool has_numbers; /* they are NUMBERS, float32, not what WEIGHT says */
@@ -109,7 +110,8 @@ struct ckpt_quant {
 	bool parts_only;      /* tensors that say all on their own are not asked for */
 	bool has_wrappers;    /* some of the groups are tensors of torchao */
 	bool has_engine;      /* ... of Transformer Engine */
-	const char **dropped; /* malloc */
+	uint32_t unknown_count; /* tensors of classes that nothing here knows */
+	const char **dropped;	/* malloc */
 	struct ckpt_strmap
 		metadata; /* of all files: address of a struct ckpt_quant_pair, for the formats that have it */
 	const char **stale; /* arena: keys of metadata that tell the classes of tensors, sorted */

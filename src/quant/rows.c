@@ -138,6 +138,7 @@ static void apply_global(const struct ckpt_quant_reader *r, uint64_t matrix, siz
 	if (r->q->sides[CKPT_QUANT_GLOBAL]->len > sizeof(global))
 		bytes += matrix * sizeof(global);
 	memcpy(&global, bytes, sizeof(global));
+	ckpt_quant_round(r->q->w.scale_in, &global, 1);
 	for (size_t i = 0; i < count; i++)
 		scales[i] = r->q->w.global_divides ? scales[i] / global : scales[i] * global;
 }

@@ -141,12 +141,15 @@ static json_t *dtype_text(const char *name)
 /* Settings as the metadata of safetensors have them; what torchao.c does not ask for is left out. */
 static json_t *settings_of(const struct ckpt_quant_group *g)
 {
-	static const char *const dtypes[] = { "elem_dtype", "target_dtype" };
+	static const char *const dtypes[] = { "elem_dtype", "target_dtype", "orig_dtype",
+					      "_orig_dtype" };
 	const struct ckpt_model *model = g->quant->model;
+	json_t *data = json_object(), *sizes;
 	const struct ckpt_value *size = attribute(g, "block_size"),
 				*swizzled = attribute(g, "is_swizzled_scales");
-	json_t *data = json_object(), *sizes;
 
+	if (!swizzled) /* before 0.18 */
+		swizzled = attribute(g, "_is_swizzled_scales");
 	json_object_set_new(data, "dtype", dtype_text(ckpt_dtype_name(g->whole->dtype)));
 	for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
 		const struct ckpt_value *dtype = attribute(g, dtypes[i]);
@@ -230,6 +233,25 @@ static const char *name_class(const struct ckpt_model *model, const struct ckpt_
 	return class ? ckpt_escape(buf, len, class->name, strlen(class->name)) : "a tensor";
 }
 
+bool ckpt_quant_is_of_torchao(const struct ckpt_global *class)
+{
+	static const char *const packages[] = { "_models",	"core",	   "dtypes",	   "experimental",
+						"float8",	"kernel",  "optim",	   "prototype",
+						"quantization", "sparsity", "swizzle",	   "testing",
+						"utils" };
+
+	if (strncmp(class->module, "torchao.", 8) != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+		size_t len = strlen(packages[i]);
+
+		if (!strncmp(class->module + 8, packages[i], len) &&
+		    (!class->module[8 + len] || class->module[8 + len] == '.'))
+			return true;
+	}
+	return false;
+}
+
 /* A class of torchao. Others (DTensor, those of programs) are left, as far as torch tells that they are tensors. */
 static int add_wrapper(struct ckpt_quant *q, const struct ckpt_tensor *t, struct ckpt_error *err)
 {
@@ -239,8 +261,18 @@ static int add_wrapper(struct ckpt_quant *q, const struct ckpt_tensor *t, struct
 	char shown[80], shown_inner[80];
 	int rc;
 
-	if (!class || strncmp(class->module, "torchao.", 8) != 0)
+	if (!class || strncmp(class->module, "torchao.", 8) != 0) {
+		q->unknown_count += !t->class_name || strcmp(t->class_name, "DTensor") != 0;
 		return 0;
+	}
+	if (!ckpt_quant_is_of_torchao(class))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "'%.200s' is a %s of '%s', a module that torchao does not have",
+				 t->name,
+				 ckpt_escape(shown, sizeof(shown), class->name,
+					     strlen(class->name)),
+				 ckpt_escape(shown_inner, sizeof(shown_inner), class->module,
+					     strlen(class->module)));
 	g = new_group(q, t, err);
 	if (!g)
 		return CKPT_E_NOMEM;
@@ -253,6 +285,7 @@ static int add_wrapper(struct ckpt_quant *q, const struct ckpt_tensor *t, struct
 				 ckpt_escape(shown, sizeof(shown), class->name,
 					     strlen(class->name)),
 				 name_class(q->model, inner, shown_inner, sizeof(shown_inner)));
+	g->holder = t->attributes;
 	if (strcmp(class->name, "AffineQuantizedTensor") != 0)
 		return fill_wrapper(g, class->name, err);
 	rc = ckpt_fill_affine(g, err);
@@ -266,6 +299,7 @@ int ckpt_quant_add_tensors(struct ckpt_quant *q, struct ckpt_error *err)
 	int rc = 0;
 
 	q->has_wrappers = false;
+	q->unknown_count = 0;
 	for (uint32_t i = 0; rc == 0 && i < q->model->tensor_count; i++) {
 		const struct ckpt_tensor *t = &q->model->tensors[i];
 		uint32_t first = i;

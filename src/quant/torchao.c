@@ -254,6 +254,24 @@ static int fill_mx(struct ckpt_quant_group *g, const json_t *data, struct ckpt_e
 	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, (uint64_t)block, err);
 }
 
+/*
+ * get_hp_scales() multiplies the two scales in float32 since 0.18, which calls the dtype of the weight orig_dtype; versions before,
+ * which call it _orig_dtype, in that dtype, to which torch rounds both first, unless the second scale has a dimension.
+ */
+static int set_nvfp4_scales(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *global = ckpt_quant_tensor(g, CKPT_PART_GLOBAL);
+	enum ckpt_dtype now = dtype_of(data, "orig_dtype"), before = dtype_of(data, "_orig_dtype");
+
+	if (global && ckpt_fill_is_wide(now) == ckpt_fill_is_wide(before))
+		return ckpt_quant_misfit(
+			g, CKPT_PART_GLOBAL, err,
+			"neither orig_dtype nor _orig_dtype says alone in which dtype it is multiplied");
+	if (global && ckpt_fill_is_wide(before) && !global->ndim)
+		g->weight.scale_in = before;
+	return 0;
+}
+
 static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *global = ckpt_quant_tensor(g, CKPT_PART_GLOBAL);
@@ -280,6 +298,8 @@ static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckp
 	g->weight.bits = 4;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	snprintf(g->scheme, sizeof(g->scheme), "NVFP4 of torchao, a scale for 16 numbers");
+	if (rc == 0)
+		rc = set_nvfp4_scales(g, data, err);
 	if (rc == 0)
 		rc = ckpt_quant_bytes(g, CKPT_PART_GLOBAL, &g->weight.global, err);
 	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 16, err);
@@ -331,7 +351,8 @@ static int fill_class(struct ckpt_quant_group *g, const json_t *says, struct ckp
 	g->weight.code = CKPT_QUANT_NUMBER;
 	g->weight.item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
 	g->weight.bits = 8;
-	if (ckpt_quant_config_true(data, "is_swizzled_scales", false))
+	if (ckpt_quant_config_true(data, "is_swizzled_scales", false) ||
+	    ckpt_quant_config_true(data, "_is_swizzled_scales", false))
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
 			"'%.200s' has its scales in the order of cuBLAS (is_swizzled_scales)",

@@ -261,6 +261,72 @@ AFFINE_DAMAGED = {
                            "WeightTensorWithLinearActivationQuantizationMetadata of torchao around a tensor"),
 }
 
+SQUARE = {"shape": (4, 4), "block_size": (1, 4), "items": ABSENT}
+SQUARE_ITEMS = {"float8_data": tensor("float8_e4m3fn", [4, 4], [0x38 + at % 8 for at in range(16)])}
+SQUARE_NUMBERS = [(1 + at % 8 / 8) * SCALES[at // 4] for at in range(16)]
+AFFINE_SOUND.update({
+    "float8, a square": (float8(scale=tensor("float32", [4, 1], SCALES[:4]), more=SQUARE_ITEMS, **SQUARE), SQUARE_NUMBERS),
+    "float8, scales of one dimension for rows": (float8(scale=tensor("float32", [4], SCALES[:4]), block_size=(1, 16)), [(1 + at % 8 / 8) * SCALES[at // 16] for at in range(64)]),
+})
+AFFINE_DAMAGED.update({
+    "float8, scales turned": (float8(scale=tensor("float32", [1, 4], SCALES[:4]), block_size=(1, 16)), "w.scale' is float32 [1, 4]: wanted one for each block"),
+    "float8, scales turned in a square": (float8(scale=tensor("float32", [1, 4], SCALES[:4]), more=SQUARE_ITEMS, **SQUARE), "wanted one for each block"),
+    "float8, scales of one dimension in a square": (float8(scale=tensor("float32", [4], SCALES[:4]), more=SQUARE_ITEMS, **SQUARE), "wanted one for each block"),
+    "another tensor in the impl": (affine(more={"pre_scale": tensor("float32", [COLS], [2] * COLS)}), "with a tensor 'pre_scale', which ckpt does not know"),
+    "another tensor in the whole": (affine(pre_scale=tensor("float32", [COLS], [2] * COLS)), "with a tensor 'pre_scale', which ckpt does not know"),
+    "a module that torchao does not have": (wrapper("torchao.evil", "AffineQuantizedTensor", "bfloat16", [ROWS, COLS], {"tensor_impl": None}),
+                                            "is a AffineQuantizedTensor of 'torchao.evil', a module that torchao does not have"),
+    "a module whose name begins as one of torchao's": (wrapper("torchao.dtypesx", "AffineQuantizedTensor", "bfloat16", [ROWS, COLS], {"tensor_impl": None}),
+                                                       "a module that torchao does not have"),
+})
+
+# ---- NVFP4Tensor of torchao ----
+
+
+def nvfp4(**more):
+    """Codes 1 to 7 and their negatives, a scale of float8 for 16 of them, and one for all. `orig_dtype` is what 0.18 has, `_orig_dtype` what is older."""
+    return wrapper("torchao.prototype.mx_formats.nvfp4_tensor", "NVFP4Tensor", "bfloat16", [ROWS, COLS], without_absent({
+        "qdata": tensor("uint8", [ROWS, COLS // 2], FOURS), "scale": tensor("float8_e4m3fn", [ROWS, 1], [0x39, 0x3B, 0x3D, 0x3F]),
+        "per_tensor_scale": tensor("float32", [], [PER_TENSOR]), "block_size": 16, **more}))
+
+
+def bf16(value):
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    return struct.unpack("<f", struct.pack("<I", (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16))[0]
+
+
+def f32(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+FOURS = [at * 37 % 256 for at in range(ROWS * COLS // 2)]
+E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
+PER_TENSOR = f32(0.0123)
+FOUR_SCALES = [1.125, 1.375, 1.625, 1.875]
+BFLOAT16 = Global("torch", "bfloat16")
+
+
+def nvfp4_numbers(scale_of):
+    return [f32(E2M1[FOURS[at // 2] >> at % 2 * 4 & 15] * scale_of(FOUR_SCALES[at // COLS])) for at in range(ROWS * COLS)]
+
+
+NVFP4_SOUND = {
+    "nvfp4 of 0.18": (nvfp4(orig_dtype=BFLOAT16), nvfp4_numbers(lambda scale: f32(scale * PER_TENSOR))),
+    "nvfp4 before 0.18": (nvfp4(_orig_dtype=BFLOAT16), nvfp4_numbers(lambda scale: bf16(scale * bf16(PER_TENSOR)))),
+    "nvfp4 before 0.18, float32": (nvfp4(_orig_dtype=Global("torch", "float32")), nvfp4_numbers(lambda scale: f32(scale * PER_TENSOR))),
+    "nvfp4 before 0.18, a scale with a dimension": (nvfp4(_orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [1], [PER_TENSOR])),
+                                                    nvfp4_numbers(lambda scale: f32(scale * PER_TENSOR))),
+    "nvfp4 without a scale for all": (nvfp4(_orig_dtype=BFLOAT16, per_tensor_scale=ABSENT), nvfp4_numbers(lambda scale: scale)),
+}
+
+NVFP4_DAMAGED = {
+    "nvfp4 of no version": (nvfp4(), "neither orig_dtype nor _orig_dtype says alone in which dtype it is multiplied"),
+    "nvfp4 of two versions": (nvfp4(orig_dtype=BFLOAT16, _orig_dtype=BFLOAT16), "neither orig_dtype nor _orig_dtype says alone"),
+    "nvfp4 of another dtype": (nvfp4(_orig_dtype=Global("torch", "float64")), "neither orig_dtype nor _orig_dtype says alone"),
+    "nvfp4 of 0.18, cuBLAS": (nvfp4(orig_dtype=BFLOAT16, is_swizzled_scales=True), "in the order of cuBLAS"),
+    "nvfp4 before 0.18, cuBLAS": (nvfp4(_orig_dtype=BFLOAT16, _is_swizzled_scales=True), "in the order of cuBLAS"),
+}
+
 # ---- Float8Tensor of Transformer Engine ----
 
 ENGINE = "transformer_engine.pytorch.tensor.float8_tensor"
@@ -355,7 +421,7 @@ ENGINE_DAMAGED.update({
 
 # ---- all of them ----
 
-SOUND, DAMAGED = {**AFFINE_SOUND, **ENGINE_SOUND}, {**AFFINE_DAMAGED, **ENGINE_DAMAGED}
+SOUND, DAMAGED = {**AFFINE_SOUND, **NVFP4_SOUND, **ENGINE_SOUND}, {**AFFINE_DAMAGED, **NVFP4_DAMAGED, **ENGINE_DAMAGED}
 
 
 def dequantize(ckpt, work, value):
@@ -395,6 +461,25 @@ def check_twice(ckpt, work, value):
         return "" if len([name for name in archive.namelist() if "/data/" in name]) == 1 else "is two weights afterwards"
 
 
+def check_elsewhere(ckpt, work, before):
+    """Codes that are a tensor of their own elsewhere, too: the same object is an error, which names both, another one stays."""
+    items, copy = tensor("int8", [ROWS, COLS], ITEMS), tensor("int8", [ROWS, COLS], ITEMS)
+    source, target = os.path.join(work, "in.pt"), os.path.join(work, "out.pt")
+    if os.path.exists(target):
+        os.remove(target)
+    for raw in (items, [1, items], {"x": items}):
+        write(source, {"raw": raw, "w": affine(items=items)} if before else {"w": affine(items=items), "raw": raw})
+        done = subprocess.run([ckpt, "cast", "-q", "--dequantize", "f32", source, target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+        if done.returncode != 2 or "'w.int_data' and 'raw" not in done.stdout or "are one tensor" not in done.stdout or os.path.exists(target):
+            return "status %d: %s" % (done.returncode, done.stdout.strip())
+    copy.args = (items.args[0],) + tuple(copy.args[1:])
+    write(source, {"w": affine(items=items), "raw": copy})
+    done = subprocess.run([ckpt, "cast", "-q", "-f", "--dequantize", "f32", source, target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    with zipfile.ZipFile(target) as archive:
+        found = [archive.read(name) for name in archive.namelist() if "/data/" in name]
+    return "" if not done.returncode and struct.pack("<64b", *ITEMS) in found else "the codes of a tensor beside it are not as they were"
+
+
 def check_cast(ckpt, work, value):
     """A cast without --dequantize leaves the codes and scales of a quantized object alone, and casts the rest."""
     source, target = os.path.join(work, "in.pt"), os.path.join(work, "out.pt")
@@ -426,6 +511,11 @@ def main():
             text = check_twice(ckpt, work, value)
             if text:
                 wrong.append("%s: %s" % (name, text))
+        for before in (False, True):
+            count += 1
+            text = check_elsewhere(ckpt, work, before)
+            if text:
+                wrong.append("affine, codes elsewhere: %s" % text)
     for text in wrong:
         print("FAIL", text)
     print("%d cases, %d wrong" % (count, len(wrong)))

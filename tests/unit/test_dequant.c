@@ -203,8 +203,9 @@ static float slow_scale(const struct weight *x, uint64_t m, uint64_t i)
 		scale = slow_number(w->scale_dtype, at);
 	}
 	if (x->global) {
-		global = slow_number(CKPT_DTYPE_FLOAT32,
-				     x->global + (w->global.len > 4 ? 4 * m : 0));
+		global = slow_round(w->scale_in,
+				    slow_number(CKPT_DTYPE_FLOAT32,
+						x->global + (w->global.len > 4 ? 4 * m : 0)));
 		scale = w->global_divides ? scale / global : scale * global;
 	}
 	return slow_round(w->scale_in, scale);
