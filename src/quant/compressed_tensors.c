@@ -432,6 +432,33 @@ static int fill_g_idx(struct ckpt_quant_group *g, struct ckpt_error *err)
 	return ckpt_quant_bytes(g, CKPT_PART_GROUPS, &g->weight.group_of_col, err);
 }
 
+enum { MOST_ORDER = 4 << 20 }; /* bytes of a g_idx */
+
+/* The configuration says that groups have no order of their own: a g_idx that says another one has two readings. */
+static int check_order(struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const uint8_t *bytes;
+	int32_t group;
+	size_t len;
+	int rc = ckpt_quant_read(g, CKPT_PART_GROUPS, MOST_ORDER, &bytes, &len, err);
+
+	for (uint64_t i = 0; rc == 0 && i < len / sizeof(group); i++) {
+		memcpy(&group, bytes + i * sizeof(group), sizeof(group));
+		if (group == -1) /* one of them says that there is no order: see group_of_col */
+			return 0;
+	}
+	for (uint64_t i = 0; rc == 0 && i < len / sizeof(group); i++) {
+		memcpy(&group, bytes + i * sizeof(group), sizeof(group));
+		if (group < 0 || (uint64_t)group != i / g->weight.block_cols)
+			return ckpt_quant_misfit(
+				g, CKPT_PART_GROUPS, err,
+				"column %" PRIu64 " is of group %" PRId32
+				", and the configuration orders no groups (actorder): it would be of group %" PRIu64,
+				i, group, i / g->weight.block_cols);
+	}
+	return rc;
+}
+
 static bool orders_groups(const struct settings *s)
 {
 	const json_t *order = json_object_get(s->weights, "actorder");
@@ -493,51 +520,20 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 		rc = ckpt_quant_misfit(
 			g, CKPT_PART_ITEMS, err,
 			"the configuration orders groups (actorder), and weight_g_idx is missing");
-	return rc < 0 ? rc : fill_g_idx(g, err);
-}
-
-/* Weights that are sparse as well are of other parts, which nothing here puts together. */
-static int check_sparsity(const struct ckpt_quant_group *g, struct ckpt_error *err)
-{
-	const char *format =
-		ckpt_quant_config_text(json_object_get(g->quant->config.says, "sparsity_config"),
-				       "format");
-	char shown[80];
-
-	if (!format || !strcmp(format, "dense"))
-		return 0;
-	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				       "sparsity_config says '%s', which ckpt does not know",
-				       ckpt_escape(shown, sizeof(shown), format, strlen(format))),
-			     g->quant->config.path, NULL, CKPT_NO_OFFSET);
-}
-
-/* Rotations, transform/transform_config.py: what they made of a weight is another weight, and activations are rotated as well. */
-static int check_transform(const struct ckpt_quant_group *g, struct ckpt_error *err)
-{
-	const json_t *transform = json_object_get(g->quant->config.says, "transform_config"),
-		     *groups = json_object_get(transform, "config_groups");
-
-	if (!transform || json_is_null(transform) ||
-	    (json_is_object(transform) && !json_object_size(groups)))
-		return 0;
-	return ckpt_error_at(
-		err,
-		ckpt_fail(
-			err, CKPT_E_UNSUPPORTED,
-			"transform_config says that weights are transformed, which ckpt does not undo"),
-		g->quant->config.path, NULL, CKPT_NO_OFFSET);
+	if (rc == 0)
+		rc = fill_g_idx(g, err);
+	if (rc == 0 && g->parts[CKPT_PART_GROUPS].entry && !orders_groups(s) &&
+	    json_object_get(s->weights, "actorder"))
+		rc = check_order(g, err);
+	return rc;
 }
 
 int ckpt_fill_compressed_tensors(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
 	struct settings s;
-	int rc = check_sparsity(g, err);
+	int rc = ckpt_quant_check_done(g->quant, err);
 
-	if (rc == 0)
-		rc = check_transform(g, err);
 	if (rc == 0)
 		rc = read_settings(g, &s, err);
 	if (rc < 0)

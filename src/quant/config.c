@@ -559,7 +559,14 @@ int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *mod
 	*format = ckpt_quant_config_text(c->says, "format");
 	json_object_foreach((json_t *)groups, key, group)
 	{
-		int now = json_object_size(groups) == 1 ? 1 : group_means(group, module, err);
+		int now;
+
+		if (!json_is_object(group)) /* {"W8A16": ["Linear"]} */
+			return ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"the group '%s' of config_groups is the name of a preset, which ckpt does not know",
+				ckpt_escape(shown, sizeof(shown), key, strlen(key)));
+		now = json_object_size(groups) == 1 ? 1 : group_means(group, module, err);
 
 		if (now < 0)
 			return now;

@@ -49,6 +49,9 @@ int ckpt_fill_torchao(struct ckpt_quant_group *g, struct ckpt_error *err);
 /* Does the configuration mean the modules that are quantized, and no others? CKPT_E_FORMAT. */
 int ckpt_quant_check_modules(const struct ckpt_quant *q, struct ckpt_error *err);
 
+/* Does the configuration say that weights are sparse or rotated as well? CKPT_E_UNSUPPORTED. */
+int ckpt_quant_check_done(const struct ckpt_quant *q, struct ckpt_error *err);
+
 /* Is there a weight that only another format would read? CKPT_E_FORMAT. */
 int ckpt_quant_check_others(const struct ckpt_quant *q, struct ckpt_error *err);
 

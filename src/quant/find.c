@@ -95,6 +95,13 @@ static int by_holder(const void *a, const void *b)
 
 /* ---- groups ---- */
 
+static bool is_code(enum ckpt_dtype dtype)
+{
+	return dtype == CKPT_DTYPE_INT32 ||
+	       (dtype != CKPT_DTYPE_BOOL && dtype != CKPT_DTYPE_UNKNOWN &&
+		ckpt_dtype_size(dtype) == 1);
+}
+
 /* Those of the entries FROM to TO, which one mapping has. */
 struct mapping {
 	struct ckpt_quant *q;
@@ -285,6 +292,63 @@ static int check_others(const struct mapping *m, const struct ckpt_quant_entry *
 	return 0;
 }
 
+/* Is there a quantized weight whose name is the first LEN bytes of KEY? */
+static bool has_weight(const struct mapping *m, const char *key, uint32_t len)
+{
+	const uint64_t *at = ckpt_strmap_find(&m->by_base, key, len);
+
+	return at && m->q->groups[*at]->parts[CKPT_PART_ITEMS].entry &&
+	       m->q->groups[*at]->parts[CKPT_PART_SCALES].entry;
+}
+
+/* NAME of LEN bytes, beside a quantized weight, is one of what its package may have done to it more than anybody here knows. */
+static bool changes_meaning(const char *name, uint32_t len)
+{
+	static const char *const words[] = { "scale", "zero", "perm",	  "mask",    "hadamard", "rotat",
+					     "smooth", "idx",  "codebook", "outlier", "quant" };
+	static const char *const harmless[] = { "logit_scale", "weight_amax", "input_amax" };
+
+	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
+		if (len == strlen(harmless[i]) && !memcmp(name, harmless[i], len))
+			return false;
+	if ((len >= 4 && !memcmp(name + len - 4, "bias", 4)) || (len > 4 && !memcmp(name, "lora", 4)))
+		return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (memmem(name, len, words[i], strlen(words[i])))
+			return true;
+	return false;
+}
+
+/* A tensor "X.smooth_scale" or "X_perm" beside the quantized weight X, which no part of it is. */
+static int check_neighbor(const struct mapping *m, const struct ckpt_quant_entry *e,
+			  struct ckpt_error *err)
+{
+	const char *dot = memrchr(e->key, '.', e->key_len);
+	uint32_t front = dot ? (uint32_t)(dot - e->key) : 0, at, other;
+	bool found = false;
+	char shown[200];
+
+	if (e->group || e->dropped)
+		return 0;
+	for (size_t i = 0; i < ckpt_quant_format_count; i++) {
+		const struct ckpt_quant_suffix *s = suffix_of(&ckpt_quant_formats[i], e, &other);
+
+		if (s && s->role == CKPT_PART_ACTIVATIONS)
+			return 0;
+	}
+	at = dot ? front + 1 : 0;
+	found = changes_meaning(e->key + at, e->key_len - at) && has_weight(m, e->key, front);
+	for (; !found && at < e->key_len; at++)
+		found = e->key[at] == '_' && at + 1 < e->key_len &&
+			changes_meaning(e->key + at + 1, e->key_len - at - 1) &&
+			has_weight(m, e->key, at);
+	return found ? ckpt_fail(
+			       err, CKPT_E_UNSUPPORTED,
+			       "'%s' stands beside a quantized weight, and ckpt does not know how it changes that",
+			       ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)))
+		     : 0;
+}
+
 /* "k_scale" and its like, of an attention whose parts are quantized, not itself. */
 static bool is_of_cache(const char *suffix)
 {
@@ -348,6 +412,8 @@ static int group_mapping(struct ckpt_quant *q, uint32_t from, uint32_t to, struc
 		rc = drop_scales(&m, &q->entries[i], err);
 	for (uint32_t i = from; rc == 0 && i < to; i++)
 		rc = check_others(&m, &q->entries[i], err);
+	for (uint32_t i = from; rc == 0 && m.by_base.count && i < to; i++)
+		rc = check_neighbor(&m, &q->entries[i], err);
 	ckpt_strmap_clear(&m.by_key);
 	ckpt_strmap_clear(&m.by_base);
 	return rc;
@@ -398,6 +464,33 @@ static int name_result(struct ckpt_quant_group *g, struct ckpt_error *err)
 	ckpt_buf_clear(&key);
 	ckpt_buf_clear(&name);
 	return g->key && g->name ? 0 : ckpt_arena_fail(g->quant->arena, err);
+}
+
+/* Names that only codes have. */
+static bool is_called_codes(const struct ckpt_quant_entry *e)
+{
+	static const char *const names[] = { ".weight_packed", ".qweight", "._weight_qdata" };
+	uint32_t front;
+
+	for (size_t i = 0; is_code(e->t->dtype) && i < sizeof(names) / sizeof(names[0]); i++)
+		if (ends_as(e, names[i], &front))
+			return true;
+	return false;
+}
+
+static int check_called_codes(const struct ckpt_quant *q, struct ckpt_error *err)
+{
+	char shown[200];
+
+	for (uint32_t i = 0; i < q->entry_count; i++) {
+		const struct ckpt_quant_entry *e = &q->entries[i];
+
+		if (!e->group && !e->dropped && is_called_codes(e))
+			return ckpt_fail(err, CKPT_E_FORMAT, "'%s' has no scales beside it",
+					 ckpt_escape(shown, sizeof(shown), e->t->name,
+						     strlen(e->t->name)));
+	}
+	return 0;
 }
 
 /* Numbers of 8 bits and fewer, without scales. */
@@ -565,6 +658,8 @@ static int choose_all(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 	rc = ckpt_quant_check_others(q, err);
 	if (rc == 0 && found < 0 && q->config.says && !as)
 		rc = check_left_over(q, err);
+	if (rc == 0 && (found == 0 || q->config.says))
+		rc = check_called_codes(q, err);
 	if (rc < 0)
 		return rc;
 	if (found == 0 && !as) {
@@ -586,13 +681,6 @@ static int choose_all(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 	return rc;
 }
 
-static bool is_code(enum ckpt_dtype dtype)
-{
-	return dtype == CKPT_DTYPE_INT32 ||
-	       (dtype != CKPT_DTYPE_BOOL && dtype != CKPT_DTYPE_UNKNOWN &&
-		ckpt_dtype_size(dtype) == 1);
-}
-
 /* Is there a tensor of a dtype that items of some format have? A look at names takes much longer. */
 static bool may_have_items(const struct ckpt_model *model)
 {
@@ -602,12 +690,13 @@ static bool may_have_items(const struct ckpt_model *model)
 	return false;
 }
 
-static int collect(struct ckpt_quant *q, struct ckpt_error *err)
+/* ALWAYS: something says that weights are quantized, and scales alone have to be seen, too. */
+static int collect(struct ckpt_quant *q, bool always, struct ckpt_error *err)
 {
 	int rc = ckpt_model_has_tensors(q->model) ? 0 : ckpt_fail_nomem(err);
 
 	if (rc == 0)
-		rc = may_have_items(q->model) ? ckpt_model_walk(q->model, add_entry, q, err) : 0;
+		rc = always || may_have_items(q->model) ? ckpt_model_walk(q->model, add_entry, q, err) : 0;
 	if (rc == 0 && q->entry_count)
 		qsort(q->entries, q->entry_count, sizeof(*q->entries), by_holder);
 	return rc;
@@ -665,7 +754,7 @@ int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_opti
 	else
 		rc = find_config(model, o.as, &q->config, err);
 	if (rc == 0)
-		rc = collect(q, err);
+		rc = collect(q, o.as || q->config.says, err);
 	if (rc == 0)
 		rc = choose_all(q, o.as, err);
 	if (rc < 0)
@@ -729,7 +818,7 @@ static int find_parts(struct ckpt_quant *q, const char *as, struct ckpt_kept *ke
 
 	if (no_config == CKPT_E_NOMEM)
 		return pass_on(err, &config, no_config);
-	rc = collect(q, err);
+	rc = collect(q, as || q->config.says, err);
 	if (rc < 0)
 		return rc;
 	q->parts_only = true;

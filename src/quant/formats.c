@@ -22,9 +22,10 @@ static bool is_float8(enum ckpt_dtype dtype)
 	       dtype == CKPT_DTYPE_FLOAT8_E4M3FNUZ || dtype == CKPT_DTYPE_FLOAT8_E5M2FNUZ;
 }
 
-static bool is_float8_or_int8(enum ckpt_dtype dtype)
+static bool is_byte_or_fp4(enum ckpt_dtype dtype)
 {
-	return is_float8(dtype) || dtype == CKPT_DTYPE_INT8 || dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2;
+	return is_float8(dtype) || dtype == CKPT_DTYPE_INT8 || dtype == CKPT_DTYPE_UINT8 ||
+	       dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2;
 }
 
 static bool is_byte(enum ckpt_dtype dtype)
@@ -185,7 +186,8 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS),
 				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
-	const json_t *block = json_object_get(g->quant->config.says, "weight_block_size");
+	const json_t *block = json_object_get(g->quant->config.says, "weight_block_size"),
+		     *says_fmt = json_object_get(g->quant->config.says, "fmt");
 	bool is_fp4 =
 		     items->dtype == CKPT_DTYPE_INT8 || items->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2,
 	     is_e8m0 = scales->dtype == CKPT_DTYPE_FLOAT8_E8M0FNU;
@@ -195,6 +197,9 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	int rc;
 
 	g->result = *g->parts[CKPT_PART_ITEMS].suffix ? ".weight" : "";
+	if (says_fmt && !json_is_null(says_fmt) && !fmt)
+		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "fmt is no text"),
+				     g->quant->config.path, NULL, CKPT_NO_OFFSET);
 	if (!is_fp4 && fmt && !strstr(fmt, "e4m3"))
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says '%s'",
 					 ckpt_escape(shown, sizeof(shown), fmt, strlen(fmt)));
@@ -238,6 +243,10 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 		   (g->weight.rows > 128 || g->weight.cols > 128 || g->quant->config.says)) {
 		snprintf(g->scheme, sizeof(g->scheme), "FP8 (e4m3), one scale");
 		return ckpt_fill_single(g, err);
+	} else if (json_is_null(block)) {
+		return ckpt_quant_misfit(
+			g, CKPT_PART_SCALES, err,
+			"the configuration says that there are no blocks (weight_block_size): wanted one number");
 	}
 	snprintf(g->scheme, sizeof(g->scheme), "FP8 (e4m3), blocks of %" PRId64 " x %" PRId64, rows,
 		 cols);
@@ -563,7 +572,7 @@ static const struct ckpt_quant_suffix torchao_suffixes[] = {
 static const struct ckpt_quant_suffix no_suffixes[] = { { 0 } };
 
 const struct ckpt_quant_format ckpt_quant_formats[] = {
-	{ "fp8", fp8_suffixes, true, is_float8_or_int8, fill_fp8, NULL },
+	{ "fp8", fp8_suffixes, true, is_byte_or_fp4, fill_fp8, NULL },
 	{ "compressed-tensors", ct_suffixes, false, is_byte, ckpt_fill_compressed_tensors, NULL },
 	{ "modelopt", modelopt_suffixes, false, is_byte, fill_modelopt, NULL },
 	{ "mxfp4", mxfp4_suffixes, false, is_none, fill_mxfp4, NULL },

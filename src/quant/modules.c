@@ -51,6 +51,19 @@ static int wildcard_matches(const char *text, const char *module, struct ckpt_er
 	return !*text;
 }
 
+/* Of a list that another format has: whatever a package may mean by TEXT. */
+static int any_matches(const char *text, const char *module, struct ckpt_error *err)
+{
+	if (!strncmp(text, "re:", 3))
+		return ckpt_quant_target_matches(text, module, err);
+	return strchr(text, '*') ? wildcard_matches(text, module, err)
+				 : name_matches(text, module, err);
+}
+
+static const char *const list_keys[] = { "ignore", "exclude_modules", "modules_to_not_convert",
+					 "ignored_layers", "llm_int8_skip_modules" };
+
+/* The lists that a format has itself; all others are any_matches(). */
 static const struct {
 	const char *format, *key;
 	int (*matches)(const char *text, const char *module, struct ckpt_error *err);
@@ -68,21 +81,28 @@ static const struct {
 	{ "torchao", "modules_to_not_convert", name_matches },
 };
 
+static int list_matches(const struct ckpt_quant *q, const char *key, const char *text,
+			const char *module, struct ckpt_error *err)
+{
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (!strcmp(lists[i].format, q->format->name) && !strcmp(lists[i].key, key))
+			return lists[i].matches(text, module, err);
+	return any_matches(text, module, err);
+}
+
 /* Lists that are none, whose readers take them for other things: a text for its letters, for instance. */
 static int check_lists(const struct ckpt_quant *q, struct ckpt_error *err)
 {
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		const json_t *list = json_object_get(q->config.says, lists[i].key), *one;
+	for (size_t i = 0; i < sizeof(list_keys) / sizeof(list_keys[0]); i++) {
+		const json_t *list = json_object_get(q->config.says, list_keys[i]), *one;
 		bool fits = !list || json_is_null(list) || json_is_array(list);
 		size_t n;
 
-		if (strcmp(lists[i].format, q->format->name) != 0)
-			continue;
 		json_array_foreach((json_t *)list, n, one) fits &= json_is_string(one);
 		if (!fits)
 			return ckpt_error_at(err,
 					     ckpt_fail(err, CKPT_E_FORMAT, "%s is no list of names",
-						       lists[i].key),
+						       list_keys[i]),
 					     q->config.path, NULL, CKPT_NO_OFFSET);
 	}
 	return 0;
@@ -92,24 +112,116 @@ static int check_lists(const struct ckpt_quant *q, struct ckpt_error *err)
 static int is_excluded(const struct ckpt_quant *q, const char *module, const char **text,
 		       const char **key, struct ckpt_error *err)
 {
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		const json_t *list = json_object_get(q->config.says, lists[i].key), *one;
+	for (size_t i = 0; i < sizeof(list_keys) / sizeof(list_keys[0]); i++) {
+		const json_t *list = json_object_get(q->config.says, list_keys[i]), *one;
 		size_t n;
 
-		if (strcmp(lists[i].format, q->format->name) != 0)
-			continue;
 		json_array_foreach(list, n, one)
 		{
 			int rc;
 
 			*text = json_string_value(one);
-			*key = lists[i].key;
-			rc = *text ? lists[i].matches(*text, module, err) : 0;
+			*key = list_keys[i];
+			rc = *text ? list_matches(q, *key, *text, module, err) : 0;
 			if (rc)
 				return rc;
 		}
 	}
 	return 0;
+}
+
+/* ---- what is done to weights beside quantizing them ---- */
+
+static int fail_config(const struct ckpt_quant *q, int rc, struct ckpt_error *err)
+{
+	return ckpt_error_at(err, rc, q->config.path, NULL, CKPT_NO_OFFSET);
+}
+
+/* Weights that are sparse as well are of other parts, which nothing here puts together. */
+static int check_sparsity(const struct ckpt_quant *q, struct ckpt_error *err)
+{
+	const json_t *sparsity = json_object_get(q->config.says, "sparsity_config");
+	const char *format = ckpt_quant_config_text(sparsity, "format");
+	char shown[80];
+
+	if (!sparsity || json_is_null(sparsity) || (json_is_object(sparsity) && !format) ||
+	    (format && !strcmp(format, "dense")))
+		return 0;
+	return fail_config(q,
+			   ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				     "sparsity_config says '%s', which ckpt does not know",
+				     format ? ckpt_escape(shown, sizeof(shown), format,
+							  strlen(format))
+					    : "?"),
+			   err);
+}
+
+/* Rotations, transform/transform_config.py: what they made of a weight is another weight, and activations are rotated as well. */
+static int check_transform(const struct ckpt_quant *q, struct ckpt_error *err)
+{
+	const json_t *transform = json_object_get(q->config.says, "transform_config"),
+		     *groups = json_object_get(transform, "config_groups");
+
+	if (!transform || json_is_null(transform) ||
+	    (json_is_object(transform) && !json_object_size(groups)))
+		return 0;
+	return fail_config(
+		q,
+		ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"transform_config says that weights are transformed, which ckpt does not undo"),
+		err);
+}
+
+int ckpt_quant_check_done(const struct ckpt_quant *q, struct ckpt_error *err)
+{
+	int rc = check_sparsity(q, err);
+
+	return rc < 0 ? rc : check_transform(q, err);
+}
+
+/* ---- GPTQ: modules_in_block_to_quantize ---- */
+
+/* transformers, GPTQConfig: lists of lists of names below a block. 1: one of them means MODULE, -1: there is such a list, and none does. */
+static int in_block(const struct ckpt_quant *q, const char *module)
+{
+	const json_t *lists_of = json_object_get(q->config.says, "modules_in_block_to_quantize"),
+		     *list, *one;
+	size_t i, k, all = strlen(module);
+
+	if (strncmp(q->format->name, "gptq", 4) != 0 || !json_array_size(lists_of))
+		return 0;
+	json_array_foreach(lists_of, i, list) json_array_foreach(list, k, one)
+	{
+		const char *text = json_string_value(one);
+		size_t len = text ? strlen(text) : 0;
+
+		if (len && all >= len && !strcmp(module + all - len, text) &&
+		    (all == len || module[all - len - 1] == '.'))
+			return 1;
+	}
+	return -1;
+}
+
+static int check_blocks(const struct ckpt_quant *q, struct ckpt_error *err)
+{
+	const json_t *lists_of = json_object_get(q->config.says, "modules_in_block_to_quantize"),
+		     *list, *one;
+	bool fits = !lists_of || json_is_null(lists_of) || json_is_array(lists_of);
+	size_t i, k;
+
+	if (strncmp(q->format->name, "gptq", 4) != 0)
+		return 0;
+	json_array_foreach((json_t *)lists_of, i, list)
+	{
+		fits &= json_is_array(list);
+		json_array_foreach((json_t *)list, k, one) fits &= json_is_string(one);
+	}
+	return fits ? 0
+		    : fail_config(q,
+				  ckpt_fail(err, CKPT_E_FORMAT,
+					    "modules_in_block_to_quantize is no list of lists of names"),
+				  err);
 }
 
 /* NAME of LEN bytes without ".weight", to be freed. */
@@ -127,8 +239,14 @@ static int check_group(const struct ckpt_quant_group *g, struct ckpt_error *err)
 	const char *text, *key;
 	char shown[200], by[120];
 	int rc = module ? is_excluded(g->quant, module, &text, &key, err) : ckpt_fail_nomem(err);
+	bool is_left_out = rc == 0 && in_block(g->quant, module) < 0;
 
 	free(module);
+	if (is_left_out)
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"'%s' is quantized, and the configuration does not name it (modules_in_block_to_quantize)",
+			ckpt_escape(shown, sizeof(shown), g->name, strlen(g->name)));
 	if (rc > 0)
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
 			       "'%s' is quantized, and the configuration excludes '%s' (%s)",
@@ -160,8 +278,9 @@ static int is_named(const struct ckpt_quant *q, const char *module, const char *
 		*text = module;
 		return json_object_get(layers, module) != NULL;
 	}
+	*text = module;
 	if (strcmp(q->format->name, "compressed-tensors") != 0)
-		return 0;
+		return in_block(q, module) > 0;
 	json_object_foreach((json_t *)groups, key, group)
 	{
 		json_array_foreach(json_object_get(group, "targets"), i, target)
@@ -218,6 +337,10 @@ int ckpt_quant_check_modules(const struct ckpt_quant *q, struct ckpt_error *err)
 	if (!q->config.says)
 		return 0;
 	rc = check_lists(q, err);
+	if (rc == 0)
+		rc = ckpt_quant_check_done(q, err);
+	if (rc == 0)
+		rc = check_blocks(q, err);
 	for (uint32_t i = 0; rc == 0 && i < q->group_count; i++) {
 		const struct ckpt_quant_group *g = q->groups[i];
 		char *module, *leaf;

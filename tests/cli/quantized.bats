@@ -11,7 +11,11 @@ import sys
 
 tensors = {"a.weight": ("F8_E4M3", [2, 4], bytes([0x38, 0x40, 0x44, 0xB8, 0, 0x30, 0x7E, 0x08])), "a.weight_scale_inv": ("F32", [1, 1], struct.pack("<f", 0.5)),
            "a.bias": ("BF16", [2], b"\x80\x3f\x00\x40"), "a.input_scale": ("F32", [], struct.pack("<f", 1)), "b.weight": ("F8_E4M3", [1, 2], b"\x38\x38"),
-           "norm.scale": ("F32", [2], struct.pack("<2f", 1, 2))}
+           "norm.scale": ("F32", [2], struct.pack("<2f", 1, 2)), "c.weight": ("U8", [1, 2], b"\x38\x38"), "d.weight_packed": ("U8", [1, 2], b"\x38\x38"),
+           "e.weight": ("BF16", [1, 2], b"\x80\x3f\x00\x40"), "e.weight_scale_inv": ("F32", [1, 1], struct.pack("<f", 0.5)),
+           "a.blocks_inv": ("F32", [1, 2], struct.pack("<2f", 1, 2)), "a.lora_scale": ("F32", [1], struct.pack("<f", 1)),
+           **{"a." + name: ("F32", [2], struct.pack("<2f", 1, 2)) for name in ("smooth_scale", "perm", "qscales", "hadamard_weight", "weight_scale_inv_2", "scale_bias")},
+           "a.bitmask": ("U8", [2], b"\0\1")}
 header, body = {}, b""
 for name in sys.argv[1:]:
     dtype, shape, data = tensors[name]
@@ -434,6 +438,44 @@ PY
 	says hf_quant_config.json '{quantization: {quant_algo: "FP8", kv_cache_quant_algo: "FP8"}}'
 	ckpt cast -f --dequantize f32 model.safetensors out.safetensors; want 0
 	[[ $output = "1 weight dequantized, 4 scales of activations left out, "* ]]
+}
+
+@test "what the configuration says is held against weights of every format" {
+	make a.weight a.weight_scale_inv
+	refused() { # what it says, beside quant_method; the message
+		config "{\"quant_method\": \"fp8\", $1}"
+		ckpt cast --dequantize bf16 model.safetensors out.safetensors
+		[[ $status = 2 && $stderr = *"$2"* && ! -e out.safetensors ]] || { echo "$1: $status $stderr"; return 1; }
+	}
+	blocks='"weight_block_size": [128, 128]'
+	refused "$blocks, \"ignore\": [\"a\"]" "'a.weight' is quantized, and the configuration excludes 'a' (ignore)"
+	refused "$blocks, \"ignore\": [\"re:.*a\"]" "excludes 're:.*a' (ignore)"
+	refused "$blocks, \"exclude_modules\": [\"*\"]" "excludes '*' (exclude_modules)"
+	refused "$blocks, \"ignore\": {\"a\": 1}" "ignore is no list of names"
+	refused "$blocks, \"sparsity_config\": {\"format\": \"sparse-24-bitmask\"}" "sparsity_config says 'sparse-24-bitmask'"
+	refused "$blocks, \"transform_config\": {\"config_groups\": {\"R1\": {}}}" "transform_config says that weights are transformed"
+	refused "$blocks, \"fmt\": 3" "fmt is no text"
+	refused "$blocks, \"fmt\": [\"e4m3\"]" "fmt is no text"
+	config '{"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": null, "ignore": null, "sparsity_config": {"format": "dense"}, "transform_config": {"config_groups": {}}}'
+	ckpt cast -q --dequantize bf16 model.safetensors out.safetensors; want 0
+}
+
+@test "codes without scales, scales without codes and neighbors that nobody knows are named" {
+	config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
+	refused() { # the message; tensors
+		make "${@:2}"
+		ckpt cast --dequantize bf16 --if-present model.safetensors out.safetensors
+		[[ $status = 2 && $stderr = *"$1"* && ! -e out.safetensors ]] || { echo "${*:2}: $status $stderr"; return 1; }
+	}
+	refused "'c.weight' has no scales beside it" a.weight a.weight_scale_inv c.weight
+	refused "'d.weight_packed' has no scales beside it" a.weight a.weight_scale_inv d.weight_packed
+	refused "'e.weight' is bfloat16 [1, 2]: wanted float8_e4m3fn, as there are scales for it" e.weight e.weight_scale_inv
+	for name in smooth_scale perm qscales hadamard_weight weight_scale_inv_2 bitmask; do
+		refused "'a.$name' stands beside a quantized weight, and ckpt does not know how it changes that" a.weight a.weight_scale_inv a.$name
+	done
+	make a.weight a.weight_scale_inv a.bias a.blocks_inv a.lora_scale a.scale_bias norm.scale
+	ckpt cast --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 0 && $output = "1 weight dequantized, "* ]]
 }
 
 # ---- what a plain cast and an average leave ----

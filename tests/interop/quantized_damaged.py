@@ -604,14 +604,21 @@ def special(scheme, file):
             yield "%s is %r" % (key, value), other
     settings = {"gptq_act": ({"desc_act": False},), "bnb_int8": ({"load_in_8bit": False, "load_in_4bit": True}, {"load_in_8bit": False}),
                 "gptq": ({"dynamic": {"-:.*up_proj": {}}}, {"dynamic": {"+:.*down": {"bits": 8}, "model.layers": {"group_size": 64}}}, {"dynamic": {"model": {"bits": 8}}},
-                         {"dynamic": ["model"]}, {"dynamic": {"(": {}}}, {"pack_dtype": "int64"}, {"desc_act": "no"}, {"sym": 1}, {"rotation": "hadamard"}, {"format": "gptq_v2"}, {"is_marlin_format": True}),
+                         {"dynamic": ["model"]}, {"dynamic": {"(": {}}}, {"pack_dtype": "int64"}, {"desc_act": "no"}, {"sym": 1}, {"rotation": "hadamard"}, {"format": "gptq_v2"}, {"is_marlin_format": True},
+                         {"modules_in_block_to_quantize": [["self_attn.q_proj"]]}, {"modules_in_block_to_quantize": "up_proj"}, {"modules_in_block_to_quantize": ["up_proj"]}),
                 "awq": ({"w_bit": 8}, {"q_group_size": 64}, {"backend": "llm-awq"}), "modelopt_fp8": ({"group_size": 16},),
-                "ct_int4": ({"transform_config": {"config_groups": {"u": {"type": "hadamard"}}}}, {"transform_config": []}),
+                "ct_int4": ({"transform_config": {"config_groups": {"u": {"type": "hadamard"}}}}, {"transform_config": []},
+                            {"config_groups": {"W8A16": ["Linear"]}}, {"config_groups": {"W4A16": ["Linear"]}}),
                 "modelopt_nvfp4": ({"group_size": 32},), "modelopt_mxfp4": ({"group_size": 16},), "fp8_blocks": ({"fmt": "e5m2"},)}
     for more in settings.get(scheme, ({"bnb_4bit_quant_type": "fp4"}, {"load_in_8bit": True, "load_in_4bit": False}) if scheme.startswith("bnb") else ()):
         other = changed(file)
         other.config["quantization_config"].update(more)
         yield "the configuration says %r" % more, other
+    if scheme == "ct_int4_g_idx":
+        for value in (None, False, "static", "weight"):
+            other = changed(file)
+            other.config["quantization_config"]["config_groups"]["group_0"]["weights"]["actorder"] = value
+            yield "actorder is %r, and weight_g_idx is shuffled" % value, other
     if scheme == "bnb_int8":
         for value in (1, 2, 3, 255):
             yield with_bytes(file, X + ".weight_format", bytes([value]), "weight_format is %d" % value)
