@@ -98,6 +98,9 @@ static int check_zeros(struct ckpt_dequant *q, struct ckpt_error *err)
 	return check_len(q, CKPT_QUANT_ZEROS, fits, want, err);
 }
 
+/* Rows of more than that are made in parts, for each of which all of their scales would be looked up one by one. */
+enum { MOST_MIXED_ROWS = 1 << 20 };
+
 static int check_groups(struct ckpt_dequant *q, struct ckpt_error *err)
 {
 	const struct ckpt_quant_facts *w = &q->w;
@@ -108,6 +111,11 @@ static int check_groups(struct ckpt_dequant *q, struct ckpt_error *err)
 	if (q->sides[CKPT_QUANT_ROW_GROUPS]) {
 		fits = !__builtin_mul_overflow(w->rows, (uint64_t)sizeof(int32_t), &want);
 		rc = check_len(q, CKPT_QUANT_ROW_GROUPS, fits, want, err);
+		if (rc == 0 && w->rows > MOST_MIXED_ROWS)
+			rc = ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				       "its %" PRIu64
+				       " rows are of groups in an order of their own, at most %d can be mixed",
+				       w->rows, MOST_MIXED_ROWS);
 	}
 	if (rc < 0 || !q->sides[CKPT_QUANT_COL_GROUPS])
 		return rc;

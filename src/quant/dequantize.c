@@ -476,7 +476,7 @@ static int make_weight(struct dequantizer *d, struct ckpt_quant_group *g, struct
 		return rc < 0 ? rc : put_tensor(d, g, storage, err);
 	rc = make_numbers(d, g, storage, made, err);
 	if (rc < 0)
-		return ckpt_error_prefix(err, rc, "'%.200s'", g->name);
+		return ckpt_error_prefix(err, rc, "'%.200s': ", g->name);
 	s = &d->to->storages[storage];
 	s->made = made;
 	s->dtype = d->q->to;

@@ -85,7 +85,7 @@ int ckpt_quant_bytes(struct ckpt_quant_group *g, enum ckpt_part_role role, struc
 		rc = ckpt_items_check(items, err);
 	if (rc == 0)
 		*out = ckpt_items_recipe(items);
-	rc = ckpt_error_prefix(err, rc, "'%.200s'", t->name);
+	rc = ckpt_error_prefix(err, rc, "'%.200s': ", t->name);
 	return rc == 0 && t->is_neg ? negate(g, role, out, err) : rc;
 }
 

@@ -478,6 +478,30 @@ PY
 	[[ $status = 0 && $output = "1 weight dequantized, "* ]]
 }
 
+@test "an error about a part of a weight names both; groups of GPTQ in an order of their own have a limit" {
+	python3 -B - <<'PY'
+import json
+import os
+import struct
+
+rows, cols = (1 << 20) + 128, 32
+tensors = {"l.qweight": ("I32", [rows // 8, cols]), "l.qzeros": ("I32", [rows // 128, cols // 8]), "l.scales": ("F16", [rows // 128, cols]), "l.g_idx": ("I32", [rows])}
+header, at = {}, 0
+for name, (dtype, shape) in tensors.items():
+    size = (2 if dtype == "F16" else 4) * shape[0] * (shape[1] if len(shape) > 1 else 1)
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+    at += size
+text = json.dumps(header).encode()
+with open("model.safetensors", "wb") as stream:
+    stream.write(struct.pack("<Q", len(text)) + text)
+    stream.truncate(8 + len(text) + at)
+PY
+	config '{"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": true}'
+	ckpt cast --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'l.weight': its 1048704 rows are of groups in an order of their own, at most 1048576 can be mixed"* ]]
+	[ ! -e out.safetensors ]
+}
+
 # ---- what a plain cast and an average leave ----
 
 @test "a cast leaves the parts of quantized weights, casts the rest, and says so" {
