@@ -187,6 +187,7 @@ static int save_and_report(struct ckpt_save_options *options, const struct ckpt_
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	const char *left = wrappers_left(model, s->steps, s->step_count);
+	bool is_plain = false; /* what was quantized is not any more */
 	int code;
 
 	plain_look(model, left);
@@ -195,6 +196,10 @@ static int save_and_report(struct ckpt_save_options *options, const struct ckpt_
 		convert_print_summary(s, &report, dry_run, start);
 		plain_note(left);
 		note_quantized(s->reports, s->step_count);
+		for (size_t i = 0; i < s->step_count; i++)
+			is_plain |= s->reports[i].tensors_dequantized;
+		if (!report.shards && !dry_run && !is_plain)
+			note_classes(model, out);
 		note_losses(model);
 		if (report.shards)
 			convert_note_left_files(in);

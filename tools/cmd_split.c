@@ -4,6 +4,7 @@
  * this parses the options, of which each format has some that mean nothing in the other.
  */
 #include "convert.h"
+#include "edit.h"
 #include "out_kind.h"
 
 #include <stdio.h>
@@ -115,6 +116,8 @@ static int write_shards(struct ckpt_save_options *options, const char *in, const
 		code = convert_save(options, model, in, out, &report);
 	if (code == EXIT_FINE && !quiet)
 		print_summary(options, &did, ckpt_tensor_count(model), &report, start);
+	if (code == EXIT_FINE && !quiet && !dry_run)
+		note_classes(model, out);
 	ckpt_close(model);
 	if (code != EXIT_FINE)
 		end_by_signal();

@@ -249,6 +249,9 @@ void note_unused(const struct ckpt_edit_report *report);
 /* Print a note of the parts of quantized weights that casts have left, if any. */
 void note_quantized(const struct ckpt_edit_report *reports, size_t count);
 
+/* Print a note if the file of IN says of which class of torchao tensors are, and OUT, which was made of it, does not. */
+void note_classes(const struct ckpt_model *in, const char *out);
+
 /* Print a note of the numbers that casts have lost. */
 void note_losses(const struct ckpt_model *model);
 

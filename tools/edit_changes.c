@@ -179,6 +179,29 @@ void note_quantized(const struct ckpt_edit_report *reports, size_t count)
 			 one_or_more(left, "it is", "they are"));
 }
 
+static int find_names(void *ctx, const char *key, size_t key_len, const char *value, size_t value_len)
+{
+	(void)value;
+	(void)value_len;
+	*(bool *)ctx |= key_len == 12 && !memcmp(key, "tensor_names", 12);
+	return 0;
+}
+
+void note_classes(const struct ckpt_model *in, const char *out)
+{
+	struct ckpt_model *written = NULL;
+	bool has = false, has_still = false;
+
+	if (ckpt_each_metadata(in, find_names, &has, NULL) < 0 || !has ||
+	    ckpt_open(out, &written, NULL) < 0)
+		return;
+	ckpt_each_metadata(written, find_names, &has_still, NULL);
+	ckpt_close(written);
+	fflush(stdout);
+	if (!has_still)
+		complain("note: OUT has no place for the metadata that say of which class of torchao the tensors are");
+}
+
 /* What numbers that are too large for DTYPE become. */
 static const char *overflow_of(const char *dtype)
 {

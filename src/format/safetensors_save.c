@@ -103,6 +103,19 @@ static int keep_set_pair(void *ctx, const char *key, size_t key_len, const char 
 	return 0;
 }
 
+/* What torchao says of the tensors of a file, that file alone says; the list of names is one for all then. */
+static int keep_class_pair(void *ctx, const char *key, size_t key_len, const char *value, size_t value_len)
+{
+	struct set_pairs *s = ctx;
+
+	if (!ckpt_safetensors_is_class(key, key_len, value, value_len))
+		return 0;
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->pairs[i].key_len == key_len && !memcmp(s->pairs[i].key, key, key_len))
+			return 0;
+	return keep_set_pair(ctx, key, key_len, value, value_len);
+}
+
 int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safetensors_list *list, bool in_set,
 			      struct ckpt_safetensors_pair **out, uint32_t *count,
 			      bool *has_metadata, struct ckpt_error *err)
@@ -115,6 +128,9 @@ int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safete
 
 	*count = 0;
 	if (!st && format->common_metadata && format->common_metadata(model, keep_set_pair, &set) < 0)
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0 && !st && format->parts_metadata &&
+	    format->parts_metadata(model, keep_class_pair, &set) < 0)
 		rc = ckpt_fail_nomem(err);
 	most = list->aliased + (st ? st->header.metadata_count : set.count + (uint64_t)1);
 	*out = ckpt_arena_calloc(list->arena, most + 1, sizeof(**out));
@@ -129,6 +145,8 @@ int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safete
 			(*out)[(*count)++] = set.pairs[i];
 	}
 	free(set.pairs);
+	if (rc == 0)
+		rc = ckpt_safetensors_rename_classes(model, list, *out, count, err);
 	if (rc == 0 && in_set && !has_key(*out, *count, "format", 6))
 		(*out)[(*count)++] = (struct ckpt_safetensors_pair){ "format", "pt", 6, 2 };
 	if (rc == 0 && !in_set)

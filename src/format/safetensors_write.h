@@ -70,6 +70,17 @@ int ckpt_safetensors_write(const struct ckpt_safetensors_out *out, const char *p
 			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			   struct ckpt_error *err);
 
+/* Is the pair one of those in which torchao says of which class tensors are? */
+bool ckpt_safetensors_is_class(const char *key, size_t key_len, const char *value, size_t len);
+
+/*
+ * Let these of PAIRS have the names that the tensors in LIST have now, and leave out those of tensors that it lacks.
+ * CKPT_E_UNSUPPORTED: the parts of a tensor have names that do not belong together. (safetensors_classes.c)
+ */
+int ckpt_safetensors_rename_classes(const struct ckpt_model *model, struct ckpt_safetensors_list *list,
+				    struct ckpt_safetensors_pair *pairs, uint32_t *count,
+				    struct ckpt_error *err);
+
 /*
  * The metadata of a file made of MODEL, in LIST's arena: those of the input, or, of a set, those that all its
  * files have alike, or that it is torch's; and the aliases of LIST. One of several files of a set (IN_SET) always

@@ -314,3 +314,46 @@ PY
 	[[ $status = 2 && $stderr = *"config.json"*"JSON"* ]]
 	[ ! -e out ]
 }
+
+@test "the classes of torchao in the metadata follow the names of the tensors" {
+	python3 -B - <<'PY'
+import json
+import struct
+
+def write(path, tensors, metadata):
+    header, body = {"__metadata__": metadata}, b""
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + body)
+
+says = json.dumps({"_type": "Int8Tensor", "_data": {"block_size": [1, 4]}, "_tensor_data_names": ["qdata", "scale"]})
+tensors = {part: tensor for x in "ab" for part, tensor in (("m.%s._weight_qdata" % x, ("I8", [2, 4], bytes(range(8)))),
+                                                          ("m.%s._weight_scale" % x, ("F32", [2, 1], struct.pack("<2f", 0.5, 2))))}
+tensors["m.norm"] = ("F32", [2], struct.pack("<2f", 1, 2))
+metadata = {"m.a.weight": says, "m.b.weight": says, "m.norm": json.dumps({"_type": "Tensor"}), "tensor_names": json.dumps(["m.a.weight", "m.b.weight", "m.norm"]),
+            "author": "somebody"}
+write("model.safetensors", tensors, metadata)
+PY
+	keys() { python3 -c 'import json, struct, sys
+stream = open(sys.argv[1], "rb")
+metadata = json.loads(stream.read(struct.unpack("<Q", stream.read(8))[0]))["__metadata__"]
+print(*metadata, json.loads(metadata["tensor_names"]))' "$1"; }
+	ckpt cast -q --dequantize f32 model.safetensors plain.safetensors; want 0
+	ckpt strip-prefix m. model.safetensors out.safetensors; want 0
+	[ "$(keys out.safetensors)" = "a.weight b.weight norm tensor_names author ['a.weight', 'b.weight', 'norm']" ]
+	ckpt cast -q --dequantize f32 out.safetensors numbers.safetensors; want 0
+	ckpt rename -q -e 's/^/m./' numbers.safetensors named.safetensors; want 0
+	ckpt diff plain.safetensors named.safetensors; want 0
+	ckpt select --keep 'm.b.*' model.safetensors one.safetensors; want 0
+	[ "$(keys one.safetensors)" = "m.b.weight tensor_names author ['m.b.weight']" ]
+	ckpt rename -e 's/m.a._weight_scale/x/' model.safetensors apart.safetensors
+	[[ $status = 2 && $stderr = *"the parts of 'm.a.weight', a tensor of torchao, have names that do not belong together"* && ! -e apart.safetensors ]]
+	ckpt compact --if-present model.safetensors same.safetensors
+	[ "$(keys same.safetensors)" = "m.a.weight m.b.weight m.norm tensor_names author ['m.a.weight', 'm.b.weight', 'm.norm']" ]
+	ckpt convert model.safetensors out.pt
+	[[ $status = 0 && $stderr = *"OUT has no place for the metadata that say of which class of torchao the tensors are"* ]]
+	ckpt split --ranks 2 model.safetensors ranks
+	[[ $status = 0 && $stderr = *"OUT has no place for the metadata"* ]]
+}
