@@ -798,6 +798,23 @@ static bool names_say(struct ckpt_quant *q)
 	return false;
 }
 
+/* Is anything called as what stands beside codes? Without a configuration nothing is quantized otherwise, and this takes no time. */
+static bool has_names_of_parts(const struct ckpt_quant *q)
+{
+	uint32_t front;
+
+	for (uint32_t i = 0; i < q->entry_count; i++)
+		for (size_t k = 0; k < ckpt_quant_format_count; k++)
+			for (const struct ckpt_quant_suffix *s = ckpt_quant_formats[k].suffixes; s->text;
+			     s++)
+				if (s->role != CKPT_PART_ITEMS && q->entries[i].key_len &&
+				    q->entries[i].key[q->entries[i].key_len - 1] ==
+					    s->text[strlen(s->text) - 1] &&
+				    ends_as(&q->entries[i], s->text, &front))
+					return true;
+	return false;
+}
+
 static int keep_entries(const struct ckpt_quant *q, struct ckpt_kept *kept, struct ckpt_error *err)
 {
 	int rc = 0;
@@ -821,6 +838,8 @@ static int find_parts(struct ckpt_quant *q, const char *as, struct ckpt_kept *ke
 	rc = collect(q, as || q->config.says, err);
 	if (rc < 0)
 		return rc;
+	if (!as && !q->config.says && !has_names_of_parts(q))
+		return 0;
 	q->parts_only = true;
 	rc = choose_all(q, as, &why);
 	if (rc == CKPT_E_NOTFOUND ||
