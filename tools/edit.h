@@ -119,7 +119,7 @@ int show_dequantized(const char *path, const char *usual, struct ckpt_model **mo
 		 "cast all floating tensors to DTYPE, as 'ckpt cast --all' does"), \
 	OPT_STEP("dequantize", &(chain), "FLOAT", \
 		 "make quantized weights plain, as 'ckpt cast --dequantize' does"), \
-	QUANT_AS_OPT, \
+	CAST_AS_OPT, \
 	OPT_LIST("cast-only", 0, &cast_only, "PATTERN", \
 		 "let every --cast take only tensors whose name matches; may be repeated"), \
 	OPT_STEP("set", &(chain), "NAME=VALUE", \

@@ -44,8 +44,9 @@ def todays_cases():
     quantize_(module, Int8WeightOnlyConfig(version=2))
     out["parameter"], out["state"], out["bias"] = module.weight, module.state_dict()["weight"], module.bias.detach()
     out["shown_again"] = out["int8"]
-    if not hasattr(out["mxfp8"], "elem_dtype"):     # torchao 0.15 calls it otherwise, and it is not read
-        out = collections.OrderedDict((name, t) for name, t in out.items() if not name.startswith(("mxfp8", "mxfp4", "nvfp4")))
+    unread = [] if hasattr(out["mxfp8"], "elem_dtype") else ["mxfp8", "mxfp4"]     # torchao 0.15 calls it otherwise, and it is not read
+    unread += [] if hasattr(out["nvfp4"], "qdata") else ["nvfp4"]     # 0.12 and before
+    out = collections.OrderedDict((name, t) for name, t in out.items() if not name.startswith(tuple(unread)))
     return out
 
 
