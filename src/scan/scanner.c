@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum { MOST_OF_A_LIST = 1000, MOST_OBJECTS = 1000 /* more, for names that are not listed yet */, SHOWN = 300, MOST_TEXT = 1024 };
-static const uint64_t TEXTS = 8 << 20, MOST_TEXTS = 1 << 30, UNPACKED_BASE = 40 << 20;
+static const uint64_t TEXTS = 8 << 20, MOST_TEXTS = 1 << 30, UNPACKED_BASE = 256 << 20;
 static const uint64_t NESTED_BASE = 4 << 20, PICKLES_BASE = 8 << 20;
 /* a packed record may become 24 times as long, and is looked at as a file, and then as what is in it */
 enum { UNPACKED_OF_BYTE = 32, PICKLES_OF_BYTE = 32 };
