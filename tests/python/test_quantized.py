@@ -305,7 +305,7 @@ def test_convert_takes_dequantize(fp8, int4, tmp_path):
 def test_a_cast_leaves_the_parts_of_quantized_weights(fp8):
     with ckpt.open(fp8) as f:
         left = f.cast("f16")
-        assert left.edits[-1]["quantized_left"] == 2
+        assert left.edits[-1]["quantized_left"] == 3  # codes, scales and the scale of activations
         assert len(left.quantized()["weights"]) == 1
         assert f.cast("f16", as_="plain").edits[-1]["quantized_left"] == 0
         with pytest.raises(ckpt.Error) as caught:
