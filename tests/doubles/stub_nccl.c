@@ -22,6 +22,8 @@
  *                                 with FAKE_CUDA_RATES: what a rank sends on in a microsecond, after how long the next has the
  *                                 first of it, what a call takes on the GPU by itself, how long it is in progress before,
  *                                 and after how long the next has a few bytes or numbers
+ * STUB_NCCL_TOGETHER=1            an abort comes back only when all ranks of the communicator have ended it in some way, as where they
+ *                                 share memory of a host, or when a test calls "stub_nccl_let_go"
  * STUB_NCCL_VERSION=22809
  * NCCL_COMM_BLOCKING=1            calls come back only when they are done
  * NCCL_ALGO                       without "ring": a broadcast has no algorithm
@@ -72,6 +74,7 @@ struct world {
 	struct world *next;
 	struct ckpt_nccl_id id;
 	int size, joined, users;
+	int ended; /* ranks whose communicator is aborted or destroyed, or about to be */
 	bool has_gpu[MOST_GPUS];
 	int twice; /* a GPU that two ranks have; -1: none */
 	struct meeting *meetings;
@@ -604,6 +607,17 @@ static void hang_as_told(const char *name)
 			pthread_cond_wait(&goes_on, &lock);
 }
 
+/* With the lock. */
+static void end_with_others(struct ncclComm *c, bool waits)
+{
+	unsigned before = let_go;
+
+	c->world->ended++;
+	pthread_cond_broadcast(&goes_on);
+	while (waits && number_from("STUB_NCCL_TOGETHER", 0) && c->world->ended < c->world->joined && let_go == before)
+		pthread_cond_wait(&goes_on, &lock);
+}
+
 unsigned ncclCommDestroy(struct ncclComm *c)
 {
 	unsigned code = begin_on_gpu("ncclCommDestroy");
@@ -613,6 +627,7 @@ unsigned ncclCommDestroy(struct ncclComm *c)
 		complain("a communicator is destroyed before it was finalized");
 	hang_as_told("ncclCommDestroy");
 	sleep_as(&late, "STUB_NCCL_LATE", "ncclCommDestroy", &lock);
+	end_with_others(c, false);
 	live--;
 	release(c);
 	return end(code);
@@ -625,6 +640,7 @@ unsigned ncclCommAbort(struct ncclComm *c)
 	check_device(c);
 	hang_as_told("ncclCommAbort");
 	sleep_as(&late, "STUB_NCCL_LATE", "ncclCommAbort", &lock);
+	end_with_others(c, true);
 	c->aborted = true;
 	for (struct work *w = c->works; w; w = w->next)
 		if (w->nbytes && !w->came)

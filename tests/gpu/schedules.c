@@ -124,7 +124,7 @@ struct plan {
 	enum target target;
 	struct ckpt_broadcast_options o;
 	uint64_t gpu_sums_from;
-	bool protects;
+	bool protects, aborts_together;
 	enum fault fault;
 	char variable[32], spec[100];
 	enum ckpt_io_op op; /* of IO_FAILS */
@@ -276,6 +276,7 @@ static void choose(uint64_t seed, enum fault wanted, struct plan *p)
 	choose_sizes(p);
 	choose_target(p);
 	p->protects = one_in(4);
+	p->aborts_together = one_in(2);
 	p->fault = one_in(2) ? NONE : 1 + below(FAULT_COUNT - 1);
 	if (wanted < FAULT_COUNT)
 		p->fault = wanted;
@@ -298,14 +299,15 @@ static void print_plan(const struct plan *p)
 	for (size_t i = 0; i < p->count; i++)
 		printf("%s%zu", i ? " " : "", p->sizes[i]);
 	printf("), chunk %" PRIu64
-	       ", depth %u, threads %u, readers %u, target %s%s, flags %#x, %s%s, fault %s %s",
+	       ", depth %u, threads %u, readers %u, target %s%s, flags %#x, %s%s%s, fault %s %s",
 	       p->o.chunk, p->o.depth, p->o.threads, p->o.readers,
 	       p->target == TO_FILES  ? "files"
 	       : p->target == TO_GPUS ? "GPUs"
 				      : "none",
 	       p->is_shared ? ", one" : "", p->o.flags,
 	       p->gpu_sums_from ? "sums of the host" : "sums of the GPU",
-	       p->protects ? ", pages protected" : "", fault_names[p->fault], p->spec);
+	       p->protects ? ", pages protected" : "", p->aborts_together ? ", aborts together" : "",
+	       fault_names[p->fault], p->spec);
 	if (p->fault == IO_FAILS)
 		printf("operation %d, the %u", p->op, p->at);
 	if (p->fault == CANCELLED)
@@ -763,6 +765,7 @@ static void prepare(const struct plan *p)
 {
 	set_number("FAKE_CUDA_SEED", p->seed % 1000000 + 1);
 	set_number("FAKE_CUDA_PROTECT", p->protects);
+	set_number("STUB_NCCL_TOGETHER", p->aborts_together);
 	if (*p->variable)
 		setenv(p->variable, p->spec, 1);
 	ckpt_ring_gpu_sums_from = p->gpu_sums_from;
