@@ -88,6 +88,13 @@ int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 	return status;
 }
 
+int ckpt_error_pass(struct ckpt_error *err, int rc, const struct ckpt_error *why)
+{
+	if (rc < 0 && err)
+		*err = *why;
+	return rc;
+}
+
 int ckpt_error_because(struct ckpt_error *err, int rc, enum ckpt_reason reason)
 {
 	if (rc < 0 && err)

@@ -29,6 +29,9 @@ int ckpt_error_prefix(struct ckpt_error *err, int rc, const char *fmt, ...)
 void ckpt_error_append(struct ckpt_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* An error that was kept, for the caller: ERR, unless NULL, is set to WHY if RC is an error. Returns RC. */
+int ckpt_error_pass(struct ckpt_error *err, int rc, const struct ckpt_error *why);
+
 /* Copy the text alone, as it is printed, to BUF, as much as fits. Returns BUF. */
 const char *ckpt_error_text(const struct ckpt_error *err, char *buf, size_t size);
 

@@ -148,9 +148,7 @@ static int gather_on_rank0(struct ckpt_meeting *m, uint64_t deadline, struct ckp
 		rc = record_seats(m, &why);
 	if (rc < 0)
 		refuse(m, &why, SETTLE, deadline);
-	if (rc < 0 && err)
-		*err = why;
-	return rc;
+	return ckpt_error_pass(err, rc, &why);
 }
 
 /* The folder may be removed between the two calls, by the last process of an earlier start. */

@@ -478,9 +478,7 @@ int ckpt_tcp_host_gather(struct ckpt_tcp_meeting *m, const void *hello, size_t l
 	m->all = NULL;
 	if (rc < 0 && listens)
 		ckpt_tcp_host_refuse(m, &why, CKPT_TCP_SETTLE_NSEC, deadline);
-	if (rc < 0 && err)
-		*err = why;
-	return rc;
+	return ckpt_error_pass(err, rc, &why);
 }
 
 /* ---- share ---- */
@@ -539,9 +537,7 @@ int ckpt_tcp_host_share(struct ckpt_tcp_meeting *m, const void *bytes, size_t le
 	if (rc < 0)
 		ckpt_tcp_host_refuse(m, &why, 0, deadline); /* all have come */
 	ckpt_tcp_door_shut(&m->door);
-	if (rc < 0 && err)
-		*err = why;
-	return rc < 0 ? rc : 0;
+	return ckpt_error_pass(err, rc < 0 ? rc : 0, &why);
 }
 
 /* ---- afterwards ---- */

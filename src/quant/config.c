@@ -321,9 +321,7 @@ static int try_file(const char *folder, const char *name, struct ckpt_quant_conf
 	}
 	if (rc < 0) {
 		free(path);
-		if (err)
-			*err = why;
-		return rc;
+		return ckpt_error_pass(err, rc, &why);
 	}
 	len = ckpt_source_size(source);
 	if (len > MOST_TEXT)
