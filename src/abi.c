@@ -28,7 +28,7 @@
 
 SIZED(ckpt_collectives, ctx, 48)
 SIZED(ckpt_broadcast_options, bandwidth, 208)
-SIZED(ckpt_broadcast_report, first_left_out, 1648)
+SIZED(ckpt_broadcast_report, no_note, 1904)
 SIZED(ckpt_evicted, reserved, 48)
 SIZED(ckpt_evict_options, reserved, 56)
 SIZED(ckpt_evict_report, reserved, 64)

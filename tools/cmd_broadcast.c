@@ -416,6 +416,8 @@ static void print_result(void *ctx)
 			r->network);
 	if (r->links_left_out) /* whatever is not to be said: the copy is not all of the source */
 		complain("note: left out, as links to folders are: '%s'%s", r->first_left_out, r->links_left_out > 1 ? " and others" : "");
+	if (r->no_note[0] && !quiet) /* each node may have a reason of its own */
+		complain("note: rank %u (%s): the next broadcast copies anew, and --evict does not find this copy: no note can be beside it: %s", r->rank, r->host, r->no_note);
 	if (r->advice[0] && r->rank == 0 && !quiet)
 		fprintf(stderr, "ckpt: %s\n", r->advice);
 	if (result->err.status)

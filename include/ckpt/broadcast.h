@@ -187,6 +187,8 @@ struct ckpt_broadcast_report {
 	/* of a directory, on rank 0: links to folders, which are not copied; the first of them, by its path in SOURCES, as it is shown */
 	uint32_t links_left_out;
 	char first_left_out[84];
+	/* why the copy on this node has no note, so that the next broadcast copies again and nothing evicts it; "": it has one */
+	char no_note[256];
 };
 #define CKPT_BROADCAST_REPORT_INIT \
 	{ \

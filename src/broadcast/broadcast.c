@@ -74,6 +74,7 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 	if (!*r.host && gethostname(r.host, sizeof(r.host) - 1) < 0) /* the ranks did not meet */
 		snprintf(r.host, sizeof(r.host), "unknown host");
 	snprintf(r.advice, sizeof(r.advice), "%s", s->advice);
+	snprintf(r.no_note, sizeof(r.no_note), "%s", s->no_note);
 	r.links_left_out = s->manifest.left_out_count;
 	snprintf(r.first_left_out, sizeof(r.first_left_out), "%s", s->manifest.left_out);
 	if (s->code == 0 && report && report->size >= sizeof(*report)) {

@@ -30,6 +30,7 @@ struct ckpt_session {
 	struct ckpt_cuda *cuda;		    /* owned; the transport's GPU, if it has one */
 	struct ckpt_board *board;	    /* owned; NULL: there is none */
 	char advice[256];		    /* as in the report */
+	char no_note[256];		    /* as in the report */
 	bool was_told;			    /* the error is what another rank announced there */
 	struct ckpt_agreement agreement;
 	struct ckpt_manifest manifest;

@@ -233,6 +233,15 @@ static void undo_names(struct ckpt_session *s, const struct ckpt_undo *undo)
 		s->code = code;
 }
 
+/* Without its note the copy is there all the same, and is written anew next time. */
+static void note_copy(struct ckpt_session *s)
+{
+	struct ckpt_error why = CKPT_ERROR_INIT;
+
+	if (ckpt_staged_note(&s->manifest, s->path, s->crcs, &why) < 0)
+		ckpt_error_text(&why, s->no_note, sizeof(s->no_note));
+}
+
 /* A node that dies between naming its file and this vote leaves a whole, checked file. */
 int ckpt_step_names(struct ckpt_session *s)
 {
@@ -249,9 +258,8 @@ int ckpt_step_names(struct ckpt_session *s)
 		s->landing = NULL;
 		ckpt_staged_forget(&s->manifest, s->path);
 		rc = ckpt_landing_commit(landing, s->crcs, &s->err);
-		/* if that fails, the file is there all the same, and is written anew next time */
 		if (rc == 0 && !s->manifest.is_directory)
-			ckpt_staged_note(&s->manifest, s->path, s->crcs, NULL);
+			note_copy(s);
 	}
 	if (ckpt_session_agree_listing(s, rc, CKPT_BROADCAST_DESTINATION) && all_or_none)
 		undo_names(s, &undo);

@@ -22,6 +22,17 @@ load common.bash
 	mv found/out.pt found/.out.pt.ckpt-staged . && rmdir found
 }
 
+@test "a copy that can have no note says so" {
+	local name
+	name=$(printf '%0246d' 0) # and .NAME.ckpt-staged has more than 255 bytes
+	ckpt broadcast ddp_model.pt "$name"
+	[ "$status" = 0 ]
+	[[ $stderr = "ckpt: note: rank 0 ("*"): the next broadcast copies anew, and --evict does not find this copy: no note can be beside it: "*"File name too long"* ]]
+	cmp ddp_model.pt "$name"
+	ckpt broadcast -q ddp_model.pt "$name"
+	[[ $status = 0 && ! $stderr ]]
+}
+
 @test "a folder as destination gets the source's name in it" {
 	mkdir d
 	ckpt broadcast -q ddp_model.pt d
