@@ -131,8 +131,8 @@ PyObject *ckpt_py_average(PyObject *module, PyObject *args)
 	PyObject *models, *patterns, *weights, *result = NULL;
 	double *numbers = NULL;
 
-	if (!PyArg_ParseTuple(args, "OIOOd", &models, &options.flags, &patterns, &weights,
-			      &options.decay))
+	if (!PyArg_ParseTuple(args, "OIOOdz", &models, &options.flags, &patterns, &weights,
+			      &options.decay, &options.as))
 		return NULL;
 	if (take(state, models, &in) && ckpt_py_words_take(patterns, 0, &only) &&
 	    take_weights(weights, in.count, &numbers)) {

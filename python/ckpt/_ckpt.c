@@ -127,7 +127,7 @@ static PyMethodDef functions[] = {
 	{ "repair_open", ckpt_py_repair_open, METH_VARARGS,
 	  "repair_open(path, flags, fill, threads, progress) -> (Model, report, findings)" },
 	{ "average", ckpt_py_average, METH_VARARGS,
-	  "average([Model], flags, only, [weight] or None, decay) -> (Model, report)" },
+	  "average([Model], flags, only, [weight] or None, decay, as or None) -> (Model, report)" },
 	{ "reindex", ckpt_py_reindex, METH_VARARGS,
 	  "reindex(path, target or None, flags, for_torch, from_ranks, progress) -> dict" },
 	{ "verify", ckpt_py_verify, METH_VARARGS,

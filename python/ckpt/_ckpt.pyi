@@ -120,7 +120,7 @@ def repair_open(
     path: Any, flags: int, fill: int, threads: int, progress: Progress
 ) -> Tuple[Model, Dict[str, Any], List[Dict[str, Any]]]: ...
 def average(
-    models: List[Model], flags: int, only: Sequence[Name], weights: Optional[List[float]], decay: float
+    models: List[Model], flags: int, only: Sequence[Name], weights: Optional[List[float]], decay: float, as_: Optional[str]
 ) -> Tuple[Model, Dict[str, Any]]: ...
 def reindex(
     path: Any, target: Any, flags: int, for_torch: Optional[str], from_ranks: bool, progress: Progress

@@ -125,13 +125,14 @@ def split(source: Any, target: Any, ranks: int, to: str = "dcp", dim: Union[int,
 
 def average(sources: Sequence[Any], target: Any, weights: Optional[Sequence[float]] = None, ema: Optional[float] = None,
             only: Names = (), others: Optional[str] = None, profile: Optional[str] = None, overwrite: bool = False,
-            progress: Any = None, **options: Any) -> Dict[str, Any]:
+            progress: Any = None, as_: Optional[str] = None, **options: Any) -> Dict[str, Any]:
     """Write the mean of SOURCES, paths or open checkpoints, to TARGET: of each floating and complex tensor, number by number.
 
     WEIGHTS  a number for each of SOURCES, divided by their sum; None: all the same
     EMA      as a training averages: e = EMA * e + (1 - EMA) * x, the oldest first
     ONLY     patterns of the tensors to average
     OTHERS   "last": all else is that of the last of SOURCES; None: it has to be equal in all of them
+    AS_      how weights are quantized, as of Checkpoint.cast(): their parts have no mean (error QUANTIZED). "plain": not at all
     OPTIONS  no_sync, dry_run ...: see Checkpoint.save()
 
     The format is that of the first, or of the last with OTHERS="last".
@@ -149,7 +150,7 @@ def average(sources: Sequence[Any], target: Any, weights: Optional[Sequence[floa
             inputs.append(source if isinstance(source, Checkpoint) else opened[-1])
         numbers = None if weights is None else [float(weight) for weight in weights]
         flags = (_OTHERS_LAST if others else 0) | (_EMA if ema is not None else 0)
-        model, report = _ckpt.average([one._model for one in inputs], flags, names_of(only), numbers, ema or 0.0)
+        model, report = _ckpt.average([one._model for one in inputs], flags, names_of(only), numbers, ema or 0.0, as_)
         f = inputs[-1 if others else 0]._derived(model, dict(report, edit="average"))
         try:
             if report["unmatched"] is not None:

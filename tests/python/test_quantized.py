@@ -311,3 +311,14 @@ def test_a_cast_leaves_the_parts_of_quantized_weights(fp8):
         with pytest.raises(ckpt.Error) as caught:
             f.cast("f16", as_="gptq_v3")
         assert caught.value.status == "ARG"
+
+
+def test_an_average_takes_no_parts_of_quantized_weights(fp8, tmp_path):
+    out = tmp_path / "mean.safetensors"
+    for options in ({}, {"as_": "fp8"}):
+        with pytest.raises(ckpt.Error) as caught:
+            ckpt.average([fp8, fp8], out, **options)
+        assert (caught.value.reason, out.exists()) == ("QUANTIZED", False)
+    ckpt.average([fp8, fp8], out, as_="plain")
+    with ckpt.open(out) as mean, ckpt.open(fp8) as f:
+        assert set(mean) == set(f) and all(mean[name].memoryview().tobytes() == f[name].memoryview().tobytes() for name in f)

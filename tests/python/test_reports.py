@@ -214,7 +214,7 @@ def test_an_average_keeps_what_it_is_made_of(trainer):
     """Memory, functions and files of all, though they are closed; and lets them go."""
     data = bytearray(open(trainer, "rb").read())
     models = [_ckpt.open(trainer), _ckpt.open_memory(data), _ckpt.open_reader(lambda offset, nbytes: bytes(data[offset:offset + nbytes]), len(data))]
-    mean, report = _ckpt.average(models, 0, [], None, 0.0)
+    mean, report = _ckpt.average(models, 0, [], None, 0.0, None)
     for model in models:
         model.close()
     with pytest.raises(BufferError):
