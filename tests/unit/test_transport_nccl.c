@@ -565,51 +565,60 @@ static bool finalize_hangs(void)
 	return ranks[0].rc == 0 && doubles_cuda_live() == 0 && doubles_nccl_live() == 0;
 }
 
+/* How long what is late takes, in ms. */
+#ifdef __SANITIZE_THREAD__
+enum { LATE_MS = 5000 };
+#define LATE "5000"
+#else
+enum { LATE_MS = 1000 };
+#define LATE "1000"
+#endif
+
 /* All that a rank had is released by the thread that NCCL or the driver let go at last. */
 static bool is_all_released(void)
 {
-	for (unsigned i = 0; i < 300 && ckpt_gpu_count_abandoned(); i++)
+	for (unsigned i = 0; i < 3 * LATE_MS / 10 && ckpt_gpu_count_abandoned(); i++)
 		usleep(10000);
 	return doubles_cuda_live() == 0 && doubles_nccl_live() == 0;
 }
 
-/* Long before the abort, which takes a second. */
+/* Long before what is late has ended. */
 static bool ends_soon(int status, double open_s)
 {
 	struct ckpt_broadcast_options o = options_for_tests();
 	uint64_t start = ckpt_now_nsec();
 
-	ckpt_gpu_grace_nsec = 200000000;
-	o.timeout_s = 0.2;
+	ckpt_gpu_grace_nsec = LATE_MS * UINT64_C(200000);
+	o.timeout_s = LATE_MS * 0.2e-3;
 	broadcast(1, &o, open_s);
-	return ranks[0].rc == status && ckpt_now_nsec() - start < 800000000 &&
+	return ranks[0].rc == status && ckpt_now_nsec() - start < LATE_MS * UINT64_C(800000) &&
 	       ckpt_gpu_hanging_calls() == 1;
 }
 
 static bool abort_is_late_after_opening(void)
 {
-	setenv("STUB_NCCL_LATE", "ncclCommAbort:1000:1", 1);
+	setenv("STUB_NCCL_LATE", "ncclCommAbort:" LATE ":1", 1);
 	setenv("STUB_NCCL_HANG", "ncclCommInitRankConfig:1", 1);
 	return ends_soon(CKPT_E_PEER, 0.1) && is_all_released() && !ckpt_gpu_hanging_calls();
 }
 
 static bool abort_is_late_after_success(void)
 {
-	setenv("STUB_NCCL_LATE", "ncclCommAbort:1000:1", 1);
+	setenv("STUB_NCCL_LATE", "ncclCommAbort:" LATE ":1", 1);
 	setenv("STUB_NCCL_HANG", "ncclCommFinalize:1", 1);
 	return ends_soon(0, 20) && is_all_released();
 }
 
 static bool abort_is_late_after_a_vote(void)
 {
-	setenv("STUB_NCCL_LATE", "ncclCommAbort:1000:1", 1);
+	setenv("STUB_NCCL_LATE", "ncclCommAbort:" LATE ":1", 1);
 	setenv("STUB_NCCL_STALL", "ncclAllReduce:1:2", 1);
 	return ends_soon(CKPT_E_PEER, 20) && is_all_released();
 }
 
 static bool driver_is_late(void)
 {
-	setenv("FAKE_CUDA_LATE", "cuMemFree_v2:1000:1", 1);
+	setenv("FAKE_CUDA_LATE", "cuMemFree_v2:" LATE ":1", 1);
 	return ends_soon(0, 20) && is_all_released();
 }
 
