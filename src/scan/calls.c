@@ -588,7 +588,7 @@ static bool is_user_container(const struct ckpt_global *g)
  */
 static bool names_zone_file(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
 {
-	enum { MOST_DEPTH = 6 };
+	enum { MOST_DEPTH = 64 };
 	static const char narrow[] = { 'd', 'a', 't', 'e', 'u', 't', 'i', 'l' };
 	static const char wide[] = { 'd', 0, 0, 0, 'a', 0, 0, 0, 't', 0, 0, 0, 'e', 0, 0, 0, 'u', 0, 0, 0, 't' }; /* as numpy has texts */
 	const struct ckpt_seq *seqs[3] = { 0 };

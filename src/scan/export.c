@@ -303,6 +303,101 @@ static bool is_formula(const char *text, size_t len)
 	return is_fine;
 }
 
+/* ---- a guard ---- */
+
+static bool is_one_of(const char *const *names, size_t count, const char *name, size_t len)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strlen(names[i]) == len && !memcmp(names[i], name, len))
+			return true;
+	return false;
+}
+
+/* What may be called: builtins, what math and torch compute of sizes, and methods of tensors. */
+static bool is_callable(const char *name, size_t len)
+{
+	static const char *const names[] = {
+		"abs", "max", "min", "round", "int", "float", "size", "stride", "storage_offset", "floor", "ceil", "trunc", "sqrt", "cos", "cosh", "acos", "sin", "sinh",
+		"asin", "tan", "tanh", "atan", "log2", "pow", "sym_float", "sym_int", "sym_max", "sym_min", "sym_not", "sym_ite", "sym_sqrt", "IsNonOverlappingAndDenseIndicator",
+		"cast_symbool_to_symint_guardless",
+	};
+
+	return is_one_of(names, sizeof(names) / sizeof(names[0]), name, len);
+}
+
+static bool is_word(const char *name, size_t len)
+{
+	static const char *const names[] = { "L", "and", "or", "not", "if", "else", "True", "False", "None", "math", "torch", "inf" };
+
+	return is_one_of(names, sizeof(names) / sizeof(names[0]), name, len);
+}
+
+/* A name in a guard: a word, what is called, or behind a dot what an input has. */
+static bool is_guard_name(struct formula *f, size_t begin)
+{
+	bool is_attribute = begin && f->text[begin - 1] == '.', is_called;
+	size_t n;
+
+	while (f->at < f->len && (is_letter(f->text[f->at]) || is_digit(f->text[f->at])))
+		f->at++;
+	n = f->at - begin;
+	is_called = f->at < f->len && f->text[f->at] == '(';
+	if (is_called)
+		return is_callable(f->text + begin, n) && f->at++ && is_bracket(f, '(', true, NO_POWER);
+	return is_attribute ? f->text[begin] != '_' : is_word(f->text + begin, n);
+}
+
+/* Behind "[": a number, or the name of an input or key in quotes, up to "]". What it is taken of is right in front. */
+static bool is_subscript(struct formula *f)
+{
+	char before = f->at > 1 ? f->text[f->at - 2] : ' ';
+
+	if (!is_letter(before) && !is_digit(before) && before != ']' && before != ')')
+		return false;
+	if (f->at < f->len && f->text[f->at] == '\'') {
+		for (f->at++; f->at < f->len && f->text[f->at] != '\'';)
+			if (strchr("\"\\?", f->text[f->at++]))
+				return false;
+		f->at += f->at < f->len;
+	} else {
+		f->at += f->at < f->len && f->text[f->at] == '-';
+		while (f->at < f->len && is_digit(f->text[f->at]))
+			f->at++;
+	}
+	return f->at < f->len && f->text[f->at++] == ']';
+}
+
+bool ckpt_scan_export_is_guard(const char *text, size_t len)
+{
+	struct formula f = { .text = text, .len = len, .exponents = 1 };
+	bool is_fine = true;
+
+	while (is_fine && f.at < len) {
+		size_t begin = f.at;
+		char c = text[f.at++];
+
+		if (is_letter(c))
+			is_fine = is_guard_name(&f, begin);
+		else if (is_digit(c))
+			is_fine = is_number(&f, begin);
+		else if (c == '[')
+			is_fine = is_subscript(&f);
+		else if (c == '(' || c == ')')
+			is_fine = is_bracket(&f, c, false, NO_POWER);
+		else if (c == ',')
+			is_fine = f.depth && f.is_call[f.depth - 1];
+		else if (c == '.')
+			is_fine = f.at < len && is_letter(text[f.at]);
+		else if (c == '*' && f.at < len && text[f.at] == '*')
+			is_fine = f.at++ && is_exponent(&f);
+		else if ((c == '<' || c == '>') && f.at < len && text[f.at] == c)
+			is_fine = false;
+		else
+			is_fine = strchr(" +-*/%=<>!", c) != NULL && c != '\0';
+	}
+	return is_fine;
+}
+
 /* ---- JSON ---- */
 
 bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPORT_SHOWN])

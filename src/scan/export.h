@@ -17,6 +17,17 @@ enum { CKPT_EXPORT_SHOWN = 64 };
  */
 bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPORT_SHOWN]);
 
+/* Is TEXT a condition on the sizes of inputs, as torch writes "L['x'].size()[0] >= 2", and no more? */
+bool ckpt_scan_export_is_guard(const char *text, size_t len);
+
+/*
+ * Of such a program torch makes the source of a module in Python, and runs it: with the names of inputs, nodes, parameters and
+ * arguments as they stand there, and conditions on sizes. True if JSON is a program and has a text that is neither such a name
+ * or condition, nor where the source has it as a literal or not at all: SHOWN is its beginning. Source: torch/_export/serde/schema.py
+ * and torch/fx/graph.py (CodeGen), torch/export/_unlift.py.
+ */
+bool ckpt_scan_export_writes(const uint8_t *json, size_t len, char shown[CKPT_EXPORT_SHOWN], bool *no_memory);
+
 /*
  * What such a program imports: its specs of trees are JSON in a text of JSON, in which a default of a dict, and the class of an
  * enumeration, are named. They are listed as the names of a pickle are. Source: torch/utils/_pytree.py, _json_to_treespec().

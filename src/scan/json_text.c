@@ -49,6 +49,22 @@ size_t ckpt_json_read_text(struct ckpt_json_cursor *c, char out[CKPT_JSON_MOST_T
 	return len;
 }
 
+size_t ckpt_json_read_whole(struct ckpt_json_cursor *c, char *out)
+{
+	size_t len = 0;
+
+	while (c->at < c->end && *c->at != '"') {
+		const uint8_t *at = c->at;
+		bool is_ascii = c->end - at < 6 || at[0] != '\\' || at[1] != 'u' || (at[2] == '0' && at[3] == '0' && at[4] < '8');
+
+		out[len++] = read_character(c);
+		if (!is_ascii)
+			out[len - 1] = (char)0x80;
+	}
+	c->at += c->at < c->end;
+	return len;
+}
+
 bool ckpt_json_read_key(struct ckpt_json_cursor *c, const char *key)
 {
 	struct ckpt_json_cursor at = *c;

@@ -21,6 +21,12 @@ struct ckpt_json_cursor {
  */
 size_t ckpt_json_read_text(struct ckpt_json_cursor *c, char out[CKPT_JSON_MOST_TEXT + 1]);
 
+/*
+ * The whole of such a text, for which OUT has room where it has room for all that is left. What is written as an escape and is
+ * a control character becomes '?', and no ASCII 0x80.
+ */
+size_t ckpt_json_read_whole(struct ckpt_json_cursor *c, char *out);
+
 /* Is the text behind the first quote KEY? It is not gone past if not. */
 bool ckpt_json_read_key(struct ckpt_json_cursor *c, const char *key);
 

@@ -419,6 +419,9 @@ static void scan_formulas(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint
 	if (at < len && bytes[at] == '{' && ckpt_scan_export_runs(bytes, (size_t)len, formula))
 		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
 			       "a formula that torch does not write: '%s', which torch.export.load evaluates", ckpt_escape(shown, sizeof(shown), formula, strlen(formula)));
+	else if (at < len && bytes[at] == '{' && ckpt_scan_export_writes(bytes, (size_t)len, formula, &zip->s->no_memory))
+		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
+			       "'%s' is not what torch writes there, and torch.export.load makes it a part of a source in Python", ckpt_escape(shown, sizeof(shown), formula, strlen(formula)));
 }
 
 /* ".data/extern_modules": names of modules, one in a line, which could as well be opcodes. */
@@ -761,8 +764,11 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 		s->no_memory |= !front;
 		ckpt_source_unref(part);
 		part = front;
-		if (part && !in_row)
+		if (part && !in_row) { /* which may end with another archive, and so on */
+			s->depth++;
 			ckpt_scan_source(s, part, CKPT_SCAN_PART);
+			s->depth--;
+		}
 	}
 	if (flags & CKPT_SCAN_TOP && s->is_dcp)
 		set_dcp(s);

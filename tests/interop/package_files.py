@@ -116,6 +116,30 @@ def export_dtypes(path):
     torch.export.save(program_of(Dtypes, 2), path)
 
 
+class Names(nn.Module):
+    """Names of all kinds: keys of dicts, of modules and of arguments, a graph in the graph, conditions on sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.by_name = nn.ModuleDict({"my-key": nn.Linear(3, 3), "größe": nn.Linear(3, 3)})
+
+    def forward(self, inputs, *rest, scale=1.0, größe=None):
+        x = torch.cat([inputs["in put"], inputs["b/c"]])
+        if x.shape[0] > 5:
+            x = x[:x.shape[0] // 2]
+        x = torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+        for layer in self.by_name.values():
+            x = nn.functional.gelu(layer(x), approximate="tanh") * scale
+        return {"out (all of it)": x, "a:b": rest[0] + größe}
+
+
+def export_names(path):
+    auto = {0: torch.export.Dim.AUTO}
+    program = torch.export.export(Names(), ({"in put": torch.randn(4, 3), "b/c": torch.randn(5, 3)}, torch.ones(2)), {"scale": 2.0, "größe": torch.ones(2)},
+                                  dynamic_shapes={"inputs": {"in put": auto, "b/c": auto}, "rest": (None,), "scale": None, "größe": None})
+    torch.export.save(program, path)
+
+
 def export_two(path):
     from torch.export.pt2_archive._package import package_pt2
     package_pt2(path, exported_programs={"a": program_of(Program, 2, 3), "b": program_of(Dtypes, 2)})
@@ -246,6 +270,8 @@ def archives():
     if VERSION >= (1, 13):
         yield "model.ff", mobile, read_mobile
         yield "model.ptl", mobile_lite, read_mobile
+    if VERSION >= (2, 6):
+        yield "names.pt2", export_names, read_export
     if VERSION >= (2, 8):
         yield "two.pt2", export_two, read_second
 

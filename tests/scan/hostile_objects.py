@@ -652,7 +652,7 @@ def formulas():
     for number, text in enumerate(fine + bad):
         escaped = json.dumps(text)
         for form, key, record in (("old", '"expr_str"', "serialized_exported_program.json"), ("new", '"expr_str"', "m/models/model.json"), ("spelled", '"expr\\u005fstr"', "m/models/model.json"), ("blanks", '"expr_str" \n', "m/a/b/c.json")):
-            program = '{"graph_module": {"graph": {"tensor_values": {"a": {"sizes": [{"as_expr": {%s: %s, "hint": {"as_int": 2}}}]}}}}, "note": "expr_str: open()"}' % (key, escaped)
+            program = '{"graph_module": {"graph": {"tensor_values": {"a": {"sizes": [{"as_expr": {%s: %s, "hint": {"as_int": 2}}}]}}}}, "metadata": {"note": "expr_str: open()"}}' % (key, escaped)
             members = [Member(record, program.encode())] + ([Member("version", b"8.1")] if form == "old" else [Member("m/archive_format", b"pt2"), Member("m/version", b"3\n")])
             sample("formula_%s_%d.pt2" % (form, number), zip_of(members), "a formula of torch.export: %s" % text[:40], {"needs-objects"} if number < len(fine) else RUN)
 
@@ -682,6 +682,58 @@ def trees():
             record = Member("serialized_exported_program.json" if form == "old" else "m/models/model.json", json.dumps(program(text)).encode())
             members = [record] + ([Member("version", b"8.1")] if form == "old" else [Member("m/archive_format", b"pt2"), Member("m/version", b"3\n")])
             sample("tree_%s_%d.pt2" % (form, number), zip_of(members), "a program of torch.export imports what a spec names: %s" % text[:80], wanted)
+
+
+def program_texts():
+    """torch.export.load makes a source in Python of a program, with names as they stand there, and of conditions on sizes."""
+    def tree(names):
+        inner = {"type": "builtins.dict", "context": json.dumps(names), "children_spec": []}
+        return json.dumps([1, {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": "builtins.tuple", "context": "null", "children_spec": []}, inner]}])
+
+    def program(at, text):
+        """A program with TEXT AT some place of the schema."""
+        graph = {"inputs": [{"as_tensor": {"name": "x"}}], "outputs": [], "tensor_values": {"x": {"dtype": 7}}, "nodes": [
+            {"target": "torch.ops.aten.add.Tensor", "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1}], "outputs": [], "metadata": {}}]}
+        signature = {"input_specs": [{"parameter": {"arg": {"name": "p"}, "parameter_name": "d.my-key.w"}}], "output_specs": []}
+        call = {"fqn": "", "signature": {"inputs": [], "outputs": [], "in_spec": tree(["a", "in put"]), "out_spec": tree(["a:b (c)"]), "forward_arg_names": ["x"]}}
+        whole = {"graph_module": {"graph": graph, "signature": signature, "module_call_graph": [call], "metadata": {}}, "schema_version": {"major": 8, "minor": 1}, "guards_code": [], "torch_version": "<=2.4"}
+        node = graph["nodes"][0]
+        places = {
+            "input": lambda: graph["inputs"][0]["as_tensor"].update(name=text), "value": lambda: graph["tensor_values"].update({text: {}}), "target": lambda: node.update(target=text),
+            "keyword": lambda: node["inputs"][0].update(name=text), "subgraph": lambda: node["inputs"].append({"arg": {"as_graph": {"name": text, "graph": {}}}}),
+            "subgraph input": lambda: node["inputs"].append({"arg": {"as_graph": {"name": "g", "graph": {"inputs": [{"as_tensor": {"name": text}}]}}}}), "node": lambda: node.update(name=text),
+            "number": lambda: node["inputs"].append({"arg": {"as_sym_int": {"as_name": text}}}), "parameter": lambda: signature["input_specs"][0]["parameter"].update(parameter_name=text),
+            "constant": lambda: signature["input_specs"].append({"constant_input": {"name": text, "value": {"as_int": 1}}}), "argument": lambda: call["signature"].update(forward_arg_names=["x", text]),
+            "module": lambda: call.update(fqn=text), "keyword tree": lambda: call["signature"].update(in_spec=tree(["a", text])), "class": lambda: graph.update(custom_obj_values={"metadata": {"name": text, "class_fqn": "C"}}),
+            "unknown": lambda: whole.update(unheard=[{"of": text}]), "version of an op": lambda: whole.update(opset_version={text: 1}),
+            "in an array of a name": lambda: node["inputs"][0].update(name=[[text]]), "beside a literal": lambda: node["inputs"].append({"arg": {"as_string": "x", "name": text}}),
+            "in a literal": lambda: node["inputs"].append({"arg": {"as_string": {"name": text}}}), "in an object of a tree": lambda: call["signature"].update(in_spec={"name": text}),
+            "literal": lambda: node["inputs"].append({"arg": {"as_string": text}}), "literals": lambda: node["inputs"].append({"arg": {"as_strings": ["x", text]}}),
+            "trace": lambda: node["metadata"].update(stack_trace=text), "result": lambda: call["signature"].update(out_spec=tree([text])), "note": lambda: whole["graph_module"]["metadata"].update(x=text),
+            "guard": lambda: whole.update(guards_code=["L['x'].size()[0] > 1", text]),
+        }
+        places[at]()
+        return whole, sorted(places)
+
+    free = ("literal", "literals", "trace", "result", "note")
+    code = ("x=open('/w/C','w')", "x:open(1)", "x\nimport os", "x;y", "a[b]", "f(x)", "x,*y", 'a") or ("', "x#", "lambda:0", "a\\", "{a()}", "[x for x in open(1)]", "a%b", "a\u3000=1", "x\ty", "a\u0000b")
+    names = ("x", "p_lin_weight", "größe", "层", "L__self__", "d.my-key", "a/b", "_", "", "layers.0@1")
+    guards = ("L['x'].size()[0] >= 2", "(L['flat_args'][0].size()[0] // 2) <= L['flat_args'][1].size()[0] + L['flat_args'][0].size()[0]", "L['l'][1].size()[0] == L['p'].a.size()[0]", "3*L['d']['in put'].stride()[-1] % 4 == 0 and not L['x'].storage_offset() > 1",
+              "math.floor(L['x'].size()[0] / 2) != max(2, L['y'].size()[0]**2)", "torch.sym_max(1, L['s']) < 2 if L['x'].size()[0] > 1 else True", "-L['s'] + 0.5 > 1", "math.inf > L['s']")
+    not_guards = ("open('/w/C','w')", "L['x'].size()[0] == __import__('os')", "L['x'].__class__", "(L)(1)", "L['x'](1)", "exec('x')", "9**9**9**9", "1 << 9999999", "'s'*999999", "[1]*9999999", "(1, 2)*9999999", "1) #\nimport os", "lambda: 1",
+                  "L[\"x\"] == 1", "L['a\\'].size()", "x", "L['x'].size () [0]", "torch.load('x')", "torch.sym_float.x('x')", "L['x'].to_file('y')", "f'{1}'", "{1}", "L[L['x']]", "print", "L['x'];1", "L['x']:=1", "max['x'] (1)", "1 if (yield) else 2")
+    number = 0
+    for at in program("input", "x")[1]:
+        if at == "guard":
+            texts = [(text, {"needs-objects"}) for text in guards] + [(text, {"dangerous"}) for text in not_guards]
+        else:
+            texts = [(text, {"needs-objects"}) for text in names] + [(text, {"needs-objects"} if at in free else {"dangerous"}) for text in code]
+        for text, wanted in texts:
+            for form in ("old", "new") if number % 7 == 0 else ("new",):
+                record = Member("serialized_exported_program.json" if form == "old" else "m/models/model.json", json.dumps(program(at, text)[0], ensure_ascii=number % 2 == 0).encode())
+                members = [record] + ([Member("version", b"8.1")] if form == "old" else [Member("m/archive_format", b"pt2"), Member("m/version", b"3\n")])
+                sample("text_%s_%d.pt2" % (form, number), zip_of(members), "a program of torch.export has as %s: %r" % (at, text), wanted)
+            number += 1
 
 
 def compiled():
@@ -1148,6 +1200,7 @@ items_of_nothing()
 arrays_in_items()
 shared_in_a_package()
 formulas()
+program_texts()
 compiled()
 trees()
 indexes()
