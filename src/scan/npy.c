@@ -24,6 +24,7 @@ struct header {
 	uint64_t nbytes, count; /* COUNT: items */
 	unsigned ndim;
 	bool has_text, is_big; /* items are texts of 4 bytes a character, the highest first */
+	bool has_objects;      /* what follows is a pickle */
 };
 
 static bool skip_text(struct header_cursor *c, const char *text)
@@ -67,15 +68,21 @@ static bool has_size(char letter, uint64_t itemsize)
 	}
 }
 
-/* '<f4' -> 4; objects are none. */
+/* '<f4' -> 4; '|O', of older numpy '|O8' -> 1, as how much room objects have is not said. */
 static bool read_type(struct header_cursor *c, uint64_t *itemsize, struct header *h)
 {
 	char letter;
 
 	if (!skip_text(c, "'") || c->end - c->at < 3 || !strchr("<>|=", c->at[0]) ||
-	    !strchr("biufcmMSUV", c->at[1]))
+	    !strchr("biufcmMSUVO", c->at[1]))
 		return false;
 	letter = c->at[1];
+	if (letter == 'O') {
+		h->has_objects = true;
+		*itemsize = 1;
+		c->at += c->at[2] == '4' || c->at[2] == '8' ? 3 : 2;
+		return skip_text(c, "'");
+	}
 	h->has_text = letter == 'U';
 	h->is_big = c->at[0] == '>';
 	c->at += 2;
@@ -130,6 +137,7 @@ static bool read_structure(struct header_cursor *c, uint64_t *itemsize, struct h
 		if (!skip_text(c, "', ") || !read_type(c, &one, &field) || field.has_text || (skip_text(c, ", ") && !read_shape(c, &field)) || !skip_text(c, ")") ||
 		    __builtin_mul_overflow(one, field.count, &one) || __builtin_add_overflow(*itemsize, one, itemsize) || field.ndim > MOST_DIMENSIONS || !one)
 			return false;
+		h->has_objects |= field.has_objects;
 	}
 	h->has_text = false;
 	return *itemsize != 0;
@@ -150,8 +158,8 @@ static bool read_header(struct header_cursor c, struct header *h)
 	return c.at == c.end && !__builtin_mul_overflow(itemsize, h->count, &h->nbytes);
 }
 
-/* Behind a header that is not of numbers: a pickle, or nobody knows what. */
-static void scan_objects(struct ckpt_scanner *s, struct ckpt_source *source, uint64_t off)
+/* Behind a header that is not of numbers: a pickle, or nobody knows what. IS_WRITTEN: it is one that numpy writes for objects. */
+static void scan_objects(struct ckpt_scanner *s, struct ckpt_source *source, uint64_t off, bool is_written)
 {
 	uint64_t len = ckpt_source_size(source) - off;
 	struct ckpt_scan_pickle p = { .len = (size_t)len, .base = off };
@@ -170,8 +178,10 @@ static void scan_objects(struct ckpt_scanner *s, struct ckpt_source *source, uin
 		if (ckpt_scan_looks_like_pickle(bytes, (size_t)len))
 			ckpt_scan_pickles(s, &p, 1);
 		else
+			is_written = false;
+		if (!is_written) /* numbers perhaps, of which nobody knows how many there would be */
 			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", 0,
-				       "an array with a header that numpy writes for no numbers");
+				       "an array with a header that numpy does not write");
 	}
 	free(bytes);
 }
@@ -221,8 +231,8 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 	ok = text && ckpt_source_read(source, 0, text, (size_t)start, NULL) == 0 &&
 	     read_header((struct header_cursor){ text + (head[6] == 1 ? 10 : 12), text + start }, &h);
 	free(text);
-	if (!ok)
-		scan_objects(s, source, start);
+	if (!ok || h.has_objects)
+		scan_objects(s, source, start, ok);
 	else if (h.nbytes > size - start)
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", size,
 			       "the array is cut off: %" PRIu64 " bytes, wanted %" PRIu64,
@@ -230,6 +240,7 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 	else if (h.nbytes < size - start && !s->in_fragment)
 		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", start + h.nbytes,
 			       "%" PRIu64 " bytes follow the array", size - start - h.nbytes);
+	ok = ok && !h.has_objects;
 	if (ok && (h.ndim > MOST_DIMENSIONS || (h.count > FEW_ITEMS && h.count > h.nbytes)))
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "arguments", 0,
 			       "an array of more than %d dimensions, or of very many items without bytes", MOST_DIMENSIONS);

@@ -388,6 +388,16 @@ def headers_of_no_numpy():
             sample("npy_header_%d_%d.npz" % (number, minor), zip_of([Member("a.npy", one)]), "a header: %s, %s" % (descr, shape), NOT_PLAIN if minor else wanted)
 
 
+def items_of_unknown_types():
+    """Types that numpy knows and does not write: how many items there are, and how large, is not known, whatever stands where they belong."""
+    for number, descr in enumerate(("'V'", "'void'", "'d'", "'float'", "[]", "{}", "'V0,V0'", "'a0,a0'", "[('a', 'a0')]", "[('a', '<f8', (0,))]", "'i4294967304'", "'U536870912'", "'O,O'", "'object'", "('|O', (1000000000000,))", "{'names': ['a'], 'formats': ['O']}", "'|O9'")):
+        for what, data in (("none", b""), ("pickle", b"\x80\x02]."), ("numbers", b"1234")):
+            sample("npy_type_%d_%s.npy" % (number, what), npy("{'descr': %s, 'fortran_order': False, 'shape': (1000000000000,), }" % descr, data), "an array of %s" % descr, NOT_PLAIN)
+    for number, descr in enumerate(("'|O'", "'|O8'", "'|O4'", "[('a', '|O'), ('b', '<f4')]")):
+        data = b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\x01b\x87R(K\x01K\x01\x85cnumpy\ndtype\nU\x02O8K\0K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb\x89]K\x01atb."
+        sample("npy_objects_%d.npy" % number, npy("{'descr': %s, 'fortran_order': False, 'shape': (1,), }" % descr, data), "an array of objects", {"plain"} if number < 3 else {"plain", "unreadable"})
+
+
 def structures_in_files():
     shape = "'fortran_order': False, 'shape': (2,), }"
     for number, (descr, size, wanted) in enumerate((("[('a', '<f4'), ('b', '<i8', (3,))]", 56, {"plain"}), ("[('x', '|u1')]", 2, {"plain"}), ("[('x', '|u1'), ('y', '|u1')]", 2, NOT_PLAIN), ("[('x', '|O')]", 16, NOT_PLAIN),
@@ -508,6 +518,7 @@ slashes()
 packed()
 texts()
 many_items()
+items_of_unknown_types()
 structures_in_files()
 headers_of_no_numpy()
 keys_of_streams()
