@@ -38,6 +38,14 @@ static bool check_map(struct ckpt_scanner *s, struct ckpt_json_cursor *c)
 	return false;
 }
 
+/* model.safetensors.index.json, and of a variant pytorch_model.bin.index.fp16.json. */
+static bool is_named_as_index(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return ckpt_ends_with(path, ".json") && strstr(slash ? slash : path, ".index.");
+}
+
 bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)
 {
 	static const char key[] = "weight_map";
@@ -49,7 +57,7 @@ bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)
 	bool found = false;
 	int rc;
 
-	if (!ckpt_ends_with(s->file.path, ".index.json"))
+	if (!is_named_as_index(s->file.path))
 		return false;
 	if (size > MOST_INDEX) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "an index of more than 256 MiB is not looked into");

@@ -11,6 +11,7 @@ import resource
 import struct
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "dcp"))
@@ -333,12 +334,13 @@ def check_hf_index(count, folder):
     )):
         inside = os.path.join(folder, "hf%d" % number)
         os.mkdir(inside)
-        for name, data in (("pytorch_model.bin.index.json", text.encode()), ("m.bin", plain)):
+        index = "pytorch_model.bin.index.%sjson" % ("fp16." if number % 2 else "")
+        for name, data in ((index, text.encode()), ("m.bin", plain)):
             with open(os.path.join(inside, name), "wb") as stream:
                 stream.write(data)
         _, found = scanned.scan(inside)
         found = {os.path.relpath(path, inside): one["verdict"] for path, one in found.items()}
-        count.expect(found == {"m.bin": "plain", **({"pytorch_model.bin.index.json": wanted} if wanted else {})}, "an index %s gives %s" % (text[:80], found))
+        count.expect(found == {"m.bin": "plain", **({index: wanted} if wanted else {})}, "an index %s gives %s" % (text[:80], found))
 
 
 def zip_of_many(prefix, most):
@@ -412,6 +414,28 @@ def check_bombs(count, folder):
             os.unlink(path)
 
 
+def check_many_archives(count, folder):
+    """Archives one behind the other, with bytes between them, or in a tar: time by their size, and no call for each."""
+    small = hostile.assemble.zip_of([hostile.assemble.Member("a", b"")])
+    behind_each_other = b"hello\n" + (small + b"x" * 60) * 3000
+    in_a_tar = io.BytesIO()
+    with tarfile.open(fileobj=in_a_tar, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for number in range(2000):
+            about = tarfile.TarInfo("%d.zip" % number)
+            about.size = len(small)
+            tar.addfile(about, io.BytesIO(small))
+    for name, data in (("row.dat", behind_each_other), ("row.zip", behind_each_other[6:]), ("zips.tar", in_a_tar.getvalue()), ("cut.tar", in_a_tar.getvalue().rstrip(b"\0"))):
+        path = os.path.join(folder, name)
+        with open(path, "wb") as stream:
+            stream.write(data)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        _, verdict = memory_of(path)
+        took = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        print("%s: %d bytes, %.2f s, %s" % (name, len(data), took, verdict))
+        count.expect(took <= 3, "%s takes %.1f s" % (name, took))
+        count.expect(verdict in ("inconsistent", "unreadable"), "%s is %s" % (name, verdict))
+
+
 def check_folder(count, folder):
     """What is in a folder beside files: links to files are followed, what cannot be looked at is said, nothing is waited for."""
     os.makedirs(os.path.join(folder, "a", "b"))
@@ -454,6 +478,7 @@ def main():
         with scanned.Folder("memory") as folder:
             check_memory(count, folder)
             check_bombs(count, folder)
+            check_many_archives(count, folder)
         count.end()
     with scanned.Folder("hostile") as folder:
         check_hostile(count, folder)
