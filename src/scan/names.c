@@ -82,7 +82,7 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("numpy.random", "__RandomState_ctor", PLAIN, 0, 0),
 	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4, CKPT_TYPE_ANY_CLASS, CKPT_TYPE_ANY_CLASS, CKPT_TYPE_ZERO, CKPT_TYPE_LETTER_B),
 	OBJECT("numpy.core._internal", "_convert_to_stringdtype_kwargs", PLAIN, 1, 2),
-	/* pandas 0.17 to 3.0 */
+	/* pandas 0.17 to 3.1 */
 	OBJECT("pandas._libs.internals", "_unpickle_block", OF_PACKAGE, 3, 3, ARRAY, CKPT_TYPE_VALUE | ARRAY, NUMBER),
 	OBJECT("pandas.core.indexes.base", "_new_Index", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
 	OBJECT("pandas.indexes.base", "_new_Index", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
@@ -92,6 +92,7 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("pandas.core.indexes.period", "_new_PeriodIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
 	OBJECT("pandas.tseries.period", "_new_PeriodIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
 	OBJECT("pandas.core.indexes.interval", "_new_IntervalIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
+	OBJECT("pandas.core.indexes.timedeltas", "_new_TimedeltaIndex", OF_PACKAGE, 2, 2, CLASS_OF_IT, KEYWORDS),
 	OBJECT("pandas._libs.tslibs.timestamps", "_unpickle_timestamp", OF_PACKAGE, 3, 4, NUMBER, NOTHING | CKPT_TYPE_OBJECT, ZONE, NUMBER),
 	OBJECT("pandas._libs.tslibs.timedeltas", "_timedelta_unpickle", OF_PACKAGE, 2, 2, NUMBER),
 	OBJECT("pandas._libs.tslibs.nattype", "__nat_unpickle", OF_PACKAGE, 0, 1, NOTHING),

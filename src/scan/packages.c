@@ -67,8 +67,7 @@ static bool is_named_as_class(const char *name)
 	return ckpt_is_upper((unsigned char)*name);
 }
 
-/* numpy.float32, which makes a number of what it is given, and is a value in many states. */
-static bool is_number_class(const struct ckpt_global *g)
+bool ckpt_scan_is_number_class(const struct ckpt_global *g)
 {
 	static const char *const names[] = { "bool_", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "longdouble", "complex64", "complex128", "datetime64", "timedelta64", "str_", "bytes_", NULL };
 
@@ -86,7 +85,7 @@ bool ckpt_scan_may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value
 	if (!g)
 		return v->kind == CKPT_CALL;
 	rule = ckpt_scan_rule(g->module, g->name);
-	if (rule->kind == CKPT_SCAN_DATA || is_number_class(g))
+	if (rule->kind == CKPT_SCAN_DATA || ckpt_scan_is_number_class(g))
 		return false;
 	return rule->call_runs_code || rule->kind == CKPT_SCAN_CODE || !is_named_as_class(last_name(g));
 }
@@ -99,7 +98,7 @@ bool ckpt_scan_is_no_class(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 
 	if (!g)
 		return true;
-	if (ckpt_scan_rule(g->module, g->name)->kind == CKPT_SCAN_DATA || is_number_class(g))
+	if (ckpt_scan_rule(g->module, g->name)->kind == CKPT_SCAN_DATA || ckpt_scan_is_number_class(g))
 		return false;
 	return !is_named_as_class(last_name(g)) && !(!strncmp(g->module, "numpy", 5) && ckpt_is_one_of(g->name, arrays));
 }
@@ -155,6 +154,12 @@ static bool is_known(const struct ckpt_global *g, const struct ckpt_value *args)
 		{ "pandas.core.dtypes.dtypes", "IntervalDtype", -1 },
 		{ "pandas.core.dtypes.dtypes", "PeriodDtype", -1 },
 		{ "pandas.core.arrays.string_", "StringDtype", -1 },
+		{ "pandas", "Interval", -1 },
+		{ "pandas", "Period", -1 },
+		{ "pandas", "IntervalDtype", -1 },
+		{ "pandas", "PeriodDtype", -1 },
+		{ "pandas", "StringDtype", -1 },
+		{ "pandas.core.internals.managers", "BlockManager", -1 },
 		{ "flax.core.frozen_dict", "FrozenDict", -1 },
 		{ "ordered_set", "OrderedSet", -1 },
 		{ "sortedcontainers.sorteddict", "SortedDict", 0 },
@@ -441,6 +446,8 @@ static bool is_wanted(struct search *f, const struct ckpt_value *v)
 {
 	uint64_t classes = CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE;
 
+	if (v->kind == CKPT_GLOBAL && !strcmp(v->u.global->name, "NA") && !strncmp(v->u.global->module, "pandas", 6))
+		return false; /* the value that is missing, no class */
 	if (f->wanted == A_FUNCTION)
 		return ckpt_scan_may_be_function(f->w, v);
 	return f->wanted != A_NAME && ckpt_scan_type(f->w, v) & (f->wanted == A_BASE ? classes | CKPT_TYPE_CLASS : classes);
@@ -464,16 +471,19 @@ static void push_pairs(struct search *f, const struct ckpt_seq *pairs)
  * What a call was made of, but for the class or function that it makes or calls something of, the
  * bytes of a date, and what numpy makes an empty array of.
  */
-static void push_arguments(struct search *f, const struct ckpt_call *call, const struct ckpt_scan_rule *rule)
+static void push_arguments(struct search *f, const struct ckpt_call *call, const struct ckpt_global *g)
 {
+	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
 	uint32_t from = rule && (rule->call == CKPT_CALL_NEW || rule->call == CKPT_CALL_FROM_TYPE || rule->call == CKPT_CALL_DATE || rule->call == CKPT_CALL_TIME || rule->call == CKPT_CALL_DATETIME);
 	/* none of these makes a tuple of its own arguments: defaultdict(list) */
 	bool has_no_bases = f->wanted == A_BASE && rule && rule->kind == CKPT_SCAN_DATA;
 
 	if (rule && !strcmp(rule->name, "_reconstructor")) /* class, base, state */
 		from = 2;
-	else if (rule && !strncmp(rule->name, CYTHON, sizeof(CYTHON) - 1)) /* class, checksum, state */
+	else if (g && !strncmp(last_name(g), CYTHON, sizeof(CYTHON) - 1)) /* class, checksum, state; others are found where they are called */
 		from = 1;
+	else if (rule && *rule->name && rule->kind == CKPT_SCAN_OBJECT && ckpt_scan_wanted(rule, 0) & CKPT_TYPE_ANY_CLASS)
+		from = 1; /* a class that was looked at where it is called: pandas._new_Index(Index, ...) */
 	if (call->args->kind != CKPT_TUPLE)
 		push(f, call->args);
 	else if (!rule || rule->then != CKPT_THEN_NUMPY_ARRAY)
@@ -505,7 +515,7 @@ static void push_inside(struct search *f, const struct ckpt_value *v)
 	if (v->kind != CKPT_CALL)
 		return;
 	g = ckpt_scan_callee(f->w, v->u.call->func);
-	push_arguments(f, v->u.call, g ? ckpt_scan_rule(g->module, g->name) : NULL);
+	push_arguments(f, v->u.call, g);
 	push_put_into(f, v->u.call);
 }
 
@@ -572,7 +582,7 @@ static void push_made_with(struct search *f, const struct ckpt_value *object)
 		return;
 	f->seen[object->id] |= bit;
 	if (!g || strncmp(last_name(g), CYTHON, sizeof(CYTHON) - 1) != 0) /* (class, checksum, state): it is what is made */
-		push_arguments(f, object->u.call, g ? ckpt_scan_rule(g->module, g->name) : NULL);
+		push_arguments(f, object->u.call, g);
 	push_all(f, &object->u.call->pairs);
 }
 

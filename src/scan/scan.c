@@ -33,8 +33,8 @@ const char *ckpt_scan_verdict_name(enum ckpt_scan_verdict verdict)
 
 const char *ckpt_scan_loader(unsigned i)
 {
-	static const char *const names[] = { "torch.load 1.7 to 2.14", "torch.package", "pickle of CPython 3.9 to 3.14", "zipfile",
-					     "numpy.load" };
+	static const char *const names[] = { "torch.load 1.7 to 2.14", "torch.package", "pickle of CPython 3.9 to 3.14", "zipfile", "numpy.load",
+					      "python FILE", "torch.export.load 2.6 to 2.14", "aoti_load_package 2.6 to 2.14" };
 
 	return i < sizeof(names) / sizeof(names[0]) ? names[i] : NULL;
 }

@@ -73,6 +73,12 @@ static bool is_callable(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 	       (rule->call != CKPT_CALL_PLAIN && rule->call != CKPT_CALL_NEVER);
 }
 
+/* numpy.float64 as the dtype that a transformer of scikit-learn makes: called, it makes a number. */
+static bool is_dtype(const struct ckpt_value *key, const struct ckpt_value *v)
+{
+	return ckpt_value_is_str(key, "dtype") && v->kind == CKPT_GLOBAL && ckpt_scan_is_number_class(v->u.global);
+}
+
 static void not_understood(struct ckpt_scan_walk *w, const char *text)
 {
 	ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "%s", text);
@@ -162,7 +168,7 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 		if (ckpt_value_is_str(key, "__dict__"))
 			ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "sets the attribute '__dict__', which puts other attributes in the place of all that an object has");
 		if ((v->kind >= CKPT_GLOBAL && (is_one_of(key, by_unpickler) || is_special(key))) ||
-		    (v->kind >= CKPT_GLOBAL && is_one_of(key, by_others) && is_callable(w, v)))
+		    (v->kind >= CKPT_GLOBAL && is_one_of(key, by_others) && is_callable(w, v) && !is_dtype(key, v)))
 			ckpt_scan_find(
 				w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w),
 				"sets the attribute '%s', which a load would look up and call",

@@ -258,6 +258,9 @@ bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c);
 /* Is V, by its name, a function that nobody knows, or what keeps one to be called? */
 bool ckpt_scan_may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 
+/* numpy.float32, which makes a number of what it is given, and is a value in many states. */
+bool ckpt_scan_is_number_class(const struct ckpt_global *g);
+
 /* Is V, by its name, no class, or something that is looked up on an object? */
 bool ckpt_scan_is_no_class(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 

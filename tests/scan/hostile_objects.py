@@ -220,6 +220,32 @@ def keys_that_are_called():
     both("zone_interval", reduce_("pandas.core.dtypes.dtypes", "IntervalDtype", "interval[datetime64[ns, %s], right]" % zone), "a file, as a time zone in the dtype of an interval", RUN, 4)
 
 
+def frames_of_pandas():
+    """What a DataFrame is written as: calls in calls, whose classes are looked at where they are."""
+    array = numbers_of_numpy()
+    dtype, missing = reduce_("pandas", "StringDtype", "python", NAME("pandas", "NA")), NAME("pandas", "NA")
+    texts = call(NAME("pandas._libs.arrays", "__pyx_unpickle_NDArrayBacked"), NAME("pandas.core.arrays.string_", "StringArray"), 1, None) + dtype + array + b"}\x87b"
+    zone = call(NAME("pandas._libs.arrays", "__pyx_unpickle_NDArrayBacked"), NAME("pandas.core.arrays.datetimes", "DatetimeArray"), 1, None) + array + b"}\x86b"
+
+    def index(data, cls="Index"):
+        return NAME("pandas.core.indexes.base", "_new_Index") + NAME("pandas.core.indexes.base", cls) + b"}(" + value("data") + data + value("name") + value("a") + b"u\x86R"
+
+    def frame(data, axis, more=b""):
+        block = call(NAME("pandas._libs.internals", "_unpickle_block"), data, reduce_("builtins", "slice", 0, 1, 1), 2)
+        manager = NAME("pandas.core.internals.managers", "BlockManager") + block + b"\x85](" + axis + index(texts) + more + b"e\x86R"
+        return NAME("pandas", "DataFrame") + b")\x81}(" + value("_mgr") + manager + value("_typ") + value("dataframe") + value("attrs") + b"}ub"
+
+    for name, body in (("numbers", frame(array, index(array))), ("texts", frame(array, index(texts))), ("zone", frame(zone, index(zone, "DatetimeIndex"))), ("missing", frame(array, index(texts), missing)),
+                       ("times", reduce_("pandas.core.indexes.timedeltas", "_new_TimedeltaIndex", NAME("pandas", "TimedeltaIndex"), {"data": None, "freq": None})), ("interval", reduce_("pandas", "Interval", 1, 2, "right")), ("period", reduce_("pandas", "PeriodDtype", "period[M]")),
+                       ("dtype", NAME("sklearn.preprocessing._encoders", "OneHotEncoder") + b")\x81}" + value("dtype") + NAME("numpy", "float64") + b"sb")):
+        sample("fine_frame_%s.pkl" % name, proto(4, body), "what pandas and scikit-learn write", {"needs-objects"})
+    for name, body in (("class", frame(array, NAME("a.c", "Class"))), ("index_of_file", frame(array, index(array, "HDFStore"))), ("zone_of_file", frame(array, index(value("dateutil//tmp/x")))), ("function", frame(array, NAME("a.c", "run"))), ("deep_class", frame(array, index(NAME("a.c", "Class") + b"\x85"))),
+                       ("cython", frame(array, call(NAME("pandas._libs.arrays", "__pyx_unpickle_NDArrayBacked"), NAME("a.c", "Class"), 1, None))), ("cython_second", frame(array, call(NAME("pandas._libs.arrays", "__pyx_unpickle_NDArrayBacked"), NAME("pandas.core.arrays.string_", "StringArray"), 1, b"(" + NAME("a.c", "Class") + b"t"))),
+                       ("dtype", NAME("a.c", "Class") + b")\x81}" + value("dtype") + NAME("a.c", "Class") + b"sb"), ("dtype_function", NAME("a.c", "Class") + b")\x81}" + value("dtype") + NAME("a.c", "run") + b"sb"), ("decode", NAME("a.c", "Class") + b")\x81}" + value("decode") + NAME("numpy", "float64") + b"sb"),
+                       ("timedelta", reduce_("pandas.core.indexes.timedeltas", "_new_TimedeltaIndex", NAME("a.c", "Class"), {"data": None})), ("no_missing", frame(array, NAME("pandas.io", "NA")))):
+        sample("frame_%s.pkl" % name, proto(4, body), "nothing that pandas or scikit-learn writes", NOT_DECIDED | RUN)
+
+
 def classes_called():
     """A class of a package, or what is named like one, may open, import or run what a text names."""
     for module, name, *arguments in (("click.utils", "LazyFile", "/tmp/x", "w"), ("click.utils", "LazyFile", "x", "w"), ("click.utils", "LazyFile", "x.txt"), ("pyomo.contrib.pynumero.asl", "_LoadASLInterface", "x.so"), ("pyomo.contrib.pynumero.asl", "_LoadASLInterface", "x"),
@@ -1199,6 +1225,7 @@ by_type()
 items_of_nothing()
 arrays_in_items()
 shared_in_a_package()
+frames_of_pandas()
 formulas()
 program_texts()
 compiled()
