@@ -394,11 +394,20 @@ class guard(contextlib.ContextDecorator):
     knows. Processes that are started have no guard, forked ones do.
     """
 
+    def __init__(self) -> None:
+        self._entered = 0
+
     def __enter__(self) -> guard:
         _begin()
+        with _lock:
+            self._entered += 1
         return self
 
     def __exit__(self, *error: object) -> None:
+        with _lock:
+            if not self._entered:  # it would end a guard of somebody else
+                raise RuntimeError("this guard was not entered")
+            self._entered -= 1
         _end()
 
 

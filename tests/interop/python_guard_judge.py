@@ -286,6 +286,13 @@ def check_putting_back(before):
     second.__enter__()
     first.__exit__(None, None, None)
     expect(refused(), "the second of two guards")
+    for left in (first, ckpt.torch.guard()):
+        try:
+            left.__exit__(None, None, None)
+            expect(False, "a guard that was not entered is left")
+        except RuntimeError:
+            pass
+    expect(refused(), "the second of two guards, after others were left that were not entered")
     second.__exit__(None, None, None)
     expect(now() == before, "what two guards replaced is put back")
     try:
