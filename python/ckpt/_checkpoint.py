@@ -10,7 +10,7 @@ from . import _ckpt
 from ._dtypes import DTYPES, numpy_dtype
 from ._edits import Edits, config_text
 from ._errors import Error, NameMissing, at_path, shown
-from ._values import NUMPY, TORCH, convert, index_text, named, refuse, to_memoryview, to_numpy, to_torch
+from ._values import NUMPY, TORCH, convert, has_format, index_text, named, number_of, refuse, to_memoryview, to_numpy, to_torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -457,7 +457,27 @@ class Tensor:
         return values if dtype is None or values.dtype == dtype else values.astype(dtype)
 
     def __buffer__(self, flags: int) -> View:  # Python 3.12 and later
+        # numpy.asarray() asks for this first, and would take integers that stand for other numbers for what they are
+        if not has_format(self.dtype, self.shape):
+            raise BufferError("a memoryview has no format for %s [%s]; .memoryview() is of integers" % (self.dtype, ", ".join(map(str, self.shape))))
         return self.memoryview()
+
+    def _value(self) -> Any:
+        if self.numel() != 1:
+            raise TypeError("'%s' has %d numbers, not one" % (self.name, self.numel()))
+        number = number_of(self._open())
+        if isinstance(number, bytes):
+            raise TypeError("'%s' is %s, for which Python has no number" % (self.name, self.dtype))
+        return number
+
+    def __float__(self) -> float:
+        return float(self._value())
+
+    def __int__(self) -> int:
+        return int(self._value())
+
+    def __complex__(self) -> complex:
+        return complex(self._value())
 
     def __dlpack__(self, **options: Any) -> Any:
         # by a copy: a consumer may write to what it gets

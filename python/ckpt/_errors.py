@@ -58,7 +58,10 @@ class Error(Exception):
 
     def __reduce__(self) -> Tuple[Any, ...]:
         # across processes: OSError and KeyError would be made again of other arguments
-        return (_again, (type(self), dict(self.__dict__)))
+        attributes = dict(self.__dict__)
+        if isinstance(self, OSError):
+            attributes.update(errno=self.errno, strerror=self.strerror, filename=self.filename)
+        return (_again, (type(self), attributes))
 
 
 class IOFailure(Error, OSError):
@@ -115,8 +118,9 @@ def at_path(error: Error, source: object) -> Error:
 
 def _again(kind: Type[Error], attributes: Dict[str, object]) -> Error:
     error = kind.__new__(kind)
-    error.__dict__.update(attributes)
-    error.args = (error.text,)
+    error.args = (attributes.get("text", ""),)
+    for name, value in attributes.items():
+        setattr(error, name, value)
     return error
 
 

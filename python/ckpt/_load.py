@@ -8,7 +8,7 @@ import collections
 from . import _ckpt
 from ._checkpoint import Checkpoint, Storage, Tensor, View
 from ._errors import Error, NameMissing, at_path
-from ._values import convert, refuse, to_memoryview, to_numpy, to_torch
+from ._values import convert, number_of, refuse, to_memoryview, to_numpy, to_torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,21 +177,6 @@ class Values:
         return "<ckpt.Values of %s, %s [%s]>" % (self._kind, self.dtype, ", ".join(map(str, self.shape)))
 
 
-def _number(array: _ckpt.Array) -> Any:
-    """The number that a scalar of numpy is; bytes if Python has no such number."""
-    import struct
-
-    info = array.info()
-    data = bytes(array.read())
-    formats = {"float64": "=d", "float32": "=f", "float16": "=e", "int64": "=q", "int32": "=i", "int16": "=h",
-               "int8": "=b", "uint8": "=B", "uint16": "=H", "uint32": "=I", "uint64": "=Q", "bool": "=?"}
-    if info["reads"] in formats:
-        return struct.unpack(formats[info["reads"]], data)[0]
-    if info["reads"] in ("complex64", "complex128"):
-        return complex(*struct.unpack("=2f" if info["reads"] == "complex64" else "=2d", data))
-    return data
-
-
 class Hooks:
     """Makes what is not plain, for the walker of the extension: see python/ckpt/_build.c."""
 
@@ -205,7 +190,7 @@ class Hooks:
         return Tensor(self._checkpoint, index)
 
     def array(self, array: _ckpt.Array, kind: str) -> Any:
-        return _number(array) if kind == "scalar" else Values(self._checkpoint, array, kind)
+        return number_of(array) if kind == "scalar" else Values(self._checkpoint, array, kind)
 
     def storage(self, index: int, dtype: str, key: str, device: str, numel: int) -> Storage:
         return Storage(self._checkpoint, index)

@@ -166,6 +166,29 @@ def to_memoryview(data: Union[bytes, bytearray, memoryview], dtype: str, shape: 
     return view.cast(kind, shape) if size in (1, 2, 4, 8) else view
 
 
+def has_format(dtype: str, shape: Tuple[int, ...]) -> bool:
+    """Is a memoryview of them what they are, and not integers of the same size or without a dimension?"""
+    return DTYPES.get(dtype, (0, None))[1] not in (None, "e") and (0 not in shape or len(shape) == 1)
+
+
+def number_of(array: Array) -> Any:
+    """The only number of ARRAY; its bytes if Python has no such number."""
+    import struct
+    import sys
+
+    info = array.info()
+    data = bytes(array.read())
+    formats = {"float64": "=d", "float32": "=f", "float16": "=e", "int64": "=q", "int32": "=i", "int16": "=h",
+               "int8": "=b", "uint8": "=B", "uint16": "=H", "uint32": "=I", "uint64": "=Q", "bool": "=?"}
+    if info["reads"] in formats:
+        return struct.unpack(formats[info["reads"]], data)[0]
+    if info["reads"] == "bfloat16":
+        return struct.unpack("=f", bytes(2) + data if sys.byteorder == "little" else data + bytes(2))[0]
+    if info["reads"] in ("complex64", "complex128"):
+        return complex(*struct.unpack("=2f" if info["reads"] == "complex64" else "=2d", data))
+    return data
+
+
 def convert(open_array: Callable[[], Array], framework: Any, device: Any) -> Any:
     """The values in the form that the words of open() ask for."""
     if framework in TORCH:

@@ -14,6 +14,7 @@ import warnings
 
 warnings.simplefilter("ignore")
 
+import numpy  # noqa: E402
 import torch  # noqa: E402
 
 import ckpt  # noqa: E402
@@ -145,6 +146,8 @@ class Judge:
                                      "complex64", "complex128", "uint16", "uint32", "uint64"):
             array = found.numpy()
             require(array.tobytes() == plain.contiguous().numpy().tobytes() and array.shape == tuple(wanted.shape), where, "numpy")
+            again = numpy.asarray(found)  # which may take another way: a memoryview
+            require(again.dtype == array.dtype and again.shape == array.shape and again.tobytes() == array.tobytes(), where, "asarray")
             counts["arrays"] += 1
             if wanted.dim() and isinstance(found, ckpt.Tensor):
                 part = found[1:, ..., ::2] if wanted.dim() > 1 else found[::-2]

@@ -128,6 +128,50 @@ def test_memoryviews_need_no_numpy(model):
             assert memoryview(f["c"]).tolist() == [0.5, -1]
 
 
+@pytest.mark.parametrize("kind, size, data, number", [
+    ("HalfStorage", 2, struct.pack("<e", 1.5), 1.5), ("BFloat16Storage", 2, b"\xc0\x3f", 1.5), ("ComplexFloatStorage", 8, struct.pack("<2f", 1.5, -2), 1.5 - 2j),
+    ("FloatStorage", 4, struct.pack("<f", -1.5), -1.5), ("ByteStorage", 1, b"7", 55), ("LongStorage", 8, struct.pack("<q", -1 << 40), -1 << 40), ("BoolStorage", 1, b"\1", True)])
+def test_a_tensor_is_taken_for_no_other_numbers(write, files, kind, size, data, number):
+    """By numpy.asarray(), which asks for a memoryview first, int() and float(), which parse one, and by Python itself."""
+    try:
+        import numpy
+    except ImportError:
+        numpy = None
+    for shape in ((), (1,), (1, 1)):
+        path = write(files.tensor("0", kind=kind, numel=1, shape=shape, stride=(1,) * len(shape)), {"0": data})
+        tensor = ckpt.load(path)
+        assert complex(tensor) == number
+        if not isinstance(number, complex):
+            assert (float(tensor), int(tensor)) == (number, int(number))
+        if sys.version_info >= (3, 12):
+            if kind in ("HalfStorage", "BFloat16Storage", "ComplexFloatStorage"):
+                with pytest.raises(BufferError, match="has no format for"):
+                    memoryview(tensor)
+            else:
+                assert memoryview(tensor).tobytes() == data and memoryview(tensor).shape == shape
+        if numpy and kind != "BFloat16Storage":
+            assert numpy.asarray(tensor).shape == shape and numpy.asarray(tensor).item() == number
+    two = ckpt.load(write(files.tensor("0", kind=kind, numel=2, shape=(2,)), {"0": data * 2}))
+    none = ckpt.load(write(files.tensor("0", kind=kind, numel=2, shape=(0, 3), stride=(3, 1)), {"0": data * 2}))
+    for tensor, count in ((two, 2), (none, 0)):
+        for kind_of_number in (float, int, complex):
+            with pytest.raises(TypeError, match="has %d numbers, not one" % count):
+                kind_of_number(tensor)
+    if sys.version_info >= (3, 12):
+        with pytest.raises(BufferError):
+            memoryview(none)
+
+
+def test_errors_of_the_system_survive_a_pickle(tmp_path):
+    for make in (lambda: ckpt.open(tmp_path / "none.pt"), lambda: ckpt.open(tmp_path)):
+        with pytest.raises(ckpt.Error) as raised:
+            make()
+        again = pickle.loads(pickle.dumps(raised.value))
+        assert type(again) is type(raised.value) and str(again) == str(raised.value) and again.__dict__ == raised.value.__dict__
+        if isinstance(again, OSError):
+            assert (again.errno, again.strerror, again.filename) == (raised.value.errno, raised.value.strerror, raised.value.filename) and again.errno
+
+
 @pytest.mark.parametrize("kind, dtype", [("BFloat16Storage", "bfloat16")])
 def test_what_numpy_has_no_dtype_for_says_what_it_is(write, files, kind, dtype):
     numpy = pytest.importorskip("numpy")
