@@ -213,11 +213,12 @@ const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s,
 	const struct ckpt_value *func, *partial, *state[4], *items[64];
 	struct ckpt_value *made;
 
-	if (cls->kind != CKPT_GLOBAL || args->u.seq.count >= 63)
+	if (cls->kind != CKPT_GLOBAL || args->kind != CKPT_TUPLE || args->u.seq.count >= 63)
 		return v;
 	func = ckpt_resave_global(s, cls->u.global->module, cls->u.global->name, "__new__");
 	items[0] = cls;
-	memcpy(items + 1, args->u.seq.items, args->u.seq.count * sizeof(*items));
+	for (uint32_t i = 0; i < args->u.seq.count; i++)
+		items[1 + i] = args->u.seq.items[i];
 	state[0] = func;
 	state[1] = ckpt_resave_seq(s, CKPT_TUPLE, items, args->u.seq.count + 1);
 	state[2] = ckpt_resave_now(s, v->u.call->kwargs);
