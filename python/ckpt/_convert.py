@@ -35,10 +35,17 @@ def _format_of(target: Any) -> str:
     return {".safetensors": "safetensors", ".npz": "npz"}.get(end, "torch")
 
 
+def _with_edits(report: Dict[str, Any], f: Checkpoint, before: int) -> Dict[str, Any]:
+    """What was done on the way is a part of what is said: how many tensors another format had no place for."""
+    report["edits"] = f.edits[before:]
+    return report
+
+
 def convert(source: Any, target: Any, to: Optional[str] = None, at: Optional[str] = None, state_dict: bool = False,
             overwrite: bool = False, progress: Any = None, dequantize: Optional[str] = None, as_: Optional[str] = None, config: Any = None,
             **options: Any) -> Dict[str, Any]:
-    """Write SOURCE, a path or an open checkpoint, to TARGET in another format. Returns facts about the new file.
+    """Write SOURCE, a path or an open checkpoint, to TARGET in another format. Returns facts about the new file, and in "edits" about
+    what was done on the way: "tensors_dropped" of {"edit": "weights", ...} are those that stood beside the state dict and are not in it.
 
     TO          "torch", "torch-legacy", "safetensors", "npz", "npy"; None: what TARGET is named like
     AT          safetensors: which state dict; else, and with STATE_DICT: of which module
@@ -50,6 +57,7 @@ def convert(source: Any, target: Any, to: Optional[str] = None, at: Optional[str
         raise ValueError("as_ and config say how weights are quantized, which only dequantize= asks")
     opened = None if isinstance(source, Checkpoint) else Checkpoint(source)
     f: Checkpoint = source if opened is None else opened
+    before = len(f.edits)
     try:
         if dequantize is not None:
             f = f.dequantize(dequantize, as_, config)
@@ -60,7 +68,8 @@ def convert(source: Any, target: Any, to: Optional[str] = None, at: Optional[str
             f = f.state_dict(at)
         if weights:
             f = f.weights(None if first else at)
-        return f.save(target, overwrite=overwrite, format=form, progress=progress, canonical=True, **options)
+        report = f.save(target, overwrite=overwrite, format=form, progress=progress, canonical=True, **options)
+        return _with_edits(report, f, before)
     finally:
         if opened is not None:
             opened.close()
@@ -92,7 +101,7 @@ def merge(source: Any, target: Any, only: Names = (), int_keys: bool = False, sh
             f = f.number_keys()
         if form == "safetensors":
             f = f.weights()
-        return f.save(target, overwrite=overwrite, format=form, progress=progress, **options)
+        return _with_edits(f.save(target, overwrite=overwrite, format=form, progress=progress, **options), f, 0)
     finally:
         opened.close()
 
@@ -113,11 +122,13 @@ def split(source: Any, target: Any, ranks: int, to: str = "dcp", dim: Union[int,
         raise ValueError("ranks is a number from 1 on, not %r" % (ranks,))
     opened = None if isinstance(source, Checkpoint) else Checkpoint(source)
     f: Checkpoint = source if opened is None else opened
+    before = len(f.edits)
     try:
         if to == "safetensors":
             f = f.weights(at)
-        return f.save(target, overwrite=overwrite, format=to, ranks=ranks, shard_dim=-1 if dim == "best" else dim,
-                      least_shard=keep_whole, progress=progress, **options)
+        report = f.save(target, overwrite=overwrite, format=to, ranks=ranks, shard_dim=-1 if dim == "best" else dim,
+                        least_shard=keep_whole, progress=progress, **options)
+        return _with_edits(report, f, before)
     finally:
         if opened is not None:
             opened.close()

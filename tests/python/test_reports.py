@@ -297,3 +297,16 @@ def test_numbers_that_make_no_sense_are_refused(number, trainer, tmp_path):
     for call in (lambda: ckpt.verify(trainer, threads="2"), lambda: f.rename(5), lambda: f.remap(5), lambda: f.remap(None)):
         with pytest.raises(TypeError):
             call()
+
+
+def test_what_another_format_has_no_place_for_is_in_the_report(tmp_path):
+    source, out = str(tmp_path / "in.pt"), tmp_path / "out.safetensors"
+    ckpt.save({"model": {"w": Floats(1), "b": Floats(2)}, "optimizer": {"m": Floats(3)}, "best": Floats(4)}, source)
+    report = ckpt.convert(source, out)
+    assert [(edit["edit"], edit["tensors_dropped"]) for edit in report["edits"]] == [("weights", 2)]
+    with ckpt.open(out) as made:
+        assert sorted(made) == ["b", "w"]
+    with ckpt.open(source) as f:
+        taken = f.select("model.*")
+        assert [edit["edit"] for edit in ckpt.convert(taken, out, overwrite=True)["edits"]] == ["weights"]
+        assert ckpt.convert(taken, tmp_path / "out.pt")["edits"] == []
