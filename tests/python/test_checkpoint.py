@@ -184,6 +184,12 @@ def test_what_numpy_has_no_dtype_for_says_what_it_is(write, files, kind, dtype):
         else:
             assert values.dtype == numpy.uint16 and values.tolist() == [0x3F80, 0x4000]
             assert values.ckpt_dtype == dtype and values[1:].ckpt_dtype == dtype
+            for other in (values.view("f2"), values.view("i2"), values.view("u1"), values + 1, values * values, values.astype("f4")):
+                assert getattr(other, "ckpt_dtype", None) is None
+            assert values.view("i2").view("u2").ckpt_dtype == values.copy().ckpt_dtype == values.reshape(2, 1).T.ckpt_dtype == dtype
+            for name, other, wanted in (("i2", values.view("i2"), "int16"), ("f2", values.view("f2"), "float16"), ("u1", values.view("u1"), "uint8"), ("sum", values + 1, "uint16"), ("same", values, dtype)):
+                ckpt.save({"v": other}, path + name)
+                assert ckpt.open(path + name)["v"].dtype == wanted, name
     assert tensor.memoryview().tolist() == [0x3F80, 0x4000]
 
 
