@@ -446,7 +446,7 @@ static bool is_wanted(struct search *f, const struct ckpt_value *v)
 {
 	uint64_t classes = CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE;
 
-	if (v->kind == CKPT_GLOBAL && !strcmp(v->u.global->name, "NA") && !strncmp(v->u.global->module, "pandas", 6))
+	if (v->kind == CKPT_GLOBAL && !strcmp(v->u.global->name, "NA") && (!strcmp(v->u.global->module, "pandas") || !strcmp(v->u.global->module, "pandas._libs.missing")))
 		return false; /* the value that is missing, no class */
 	if (f->wanted == A_FUNCTION)
 		return ckpt_scan_may_be_function(f->w, v);
@@ -482,7 +482,7 @@ static void push_arguments(struct search *f, const struct ckpt_call *call, const
 		from = 2;
 	else if (g && !strncmp(last_name(g), CYTHON, sizeof(CYTHON) - 1)) /* class, checksum, state; others are found where they are called */
 		from = 1;
-	else if (rule && *rule->name && rule->kind == CKPT_SCAN_OBJECT && ckpt_scan_wanted(rule, 0) & CKPT_TYPE_ANY_CLASS)
+	else if (rule && *rule->name && rule->call == CKPT_CALL_OF_PACKAGE && ckpt_scan_wanted(rule, 0) & CKPT_TYPE_ANY_CLASS)
 		from = 1; /* a class that was looked at where it is called: pandas._new_Index(Index, ...) */
 	if (call->args->kind != CKPT_TUPLE)
 		push(f, call->args);

@@ -242,7 +242,8 @@ def frames_of_pandas():
     for name, body in (("class", frame(array, NAME("a.c", "Class"))), ("index_of_file", frame(array, index(array, "HDFStore"))), ("zone_of_file", frame(array, index(value("dateutil//tmp/x")))), ("function", frame(array, NAME("a.c", "run"))), ("deep_class", frame(array, index(NAME("a.c", "Class") + b"\x85"))),
                        ("cython", frame(array, call(NAME("pandas._libs.arrays", "__pyx_unpickle_NDArrayBacked"), NAME("a.c", "Class"), 1, None))), ("cython_second", frame(array, call(NAME("pandas._libs.arrays", "__pyx_unpickle_NDArrayBacked"), NAME("pandas.core.arrays.string_", "StringArray"), 1, b"(" + NAME("a.c", "Class") + b"t"))),
                        ("dtype", NAME("a.c", "Class") + b")\x81}" + value("dtype") + NAME("a.c", "Class") + b"sb"), ("dtype_function", NAME("a.c", "Class") + b")\x81}" + value("dtype") + NAME("a.c", "run") + b"sb"), ("decode", NAME("a.c", "Class") + b")\x81}" + value("decode") + NAME("numpy", "float64") + b"sb"),
-                       ("timedelta", reduce_("pandas.core.indexes.timedeltas", "_new_TimedeltaIndex", NAME("a.c", "Class"), {"data": None})), ("no_missing", frame(array, NAME("pandas.io", "NA")))):
+                       ("timedelta", reduce_("pandas.core.indexes.timedeltas", "_new_TimedeltaIndex", NAME("a.c", "Class"), {"data": None})), ("no_missing", frame(array, NAME("pandasx", "NA"))), ("no_missing_inside", frame(array, NAME("pandas.core", "NA"))),
+                       ("masked", frame(array, call(NAME("numpy.ma.core", "_mareconstruct"), NAME("a.c", "Masked"), NAME("numpy", "ndarray"), (0,), "b")))):
         sample("frame_%s.pkl" % name, proto(4, body), "nothing that pandas or scikit-learn writes", NOT_DECIDED | RUN)
 
 
