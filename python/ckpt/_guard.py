@@ -394,8 +394,7 @@ class guard(contextlib.ContextDecorator):
     knows. Processes that are started have no guard, forked ones do.
     """
 
-    def __init__(self) -> None:
-        self._entered = 0
+    _entered = 0  # how often, by all threads
 
     def __enter__(self) -> guard:
         _begin()
