@@ -198,16 +198,17 @@ def repair(path: Any, target: Any = None, fill: Optional[str] = None, proven_onl
     """
     if fill not in _FILLS:
         raise ValueError("fill is 'zeros' or 'nan', not %r" % (fill,))
-    with Told(progress) as tell:
-        model, report, findings = _ckpt.repair_open(path, _PROVEN_ONLY if proven_only else 0, _FILLS[fill], threads, tell)
     written = 0
-    try:
-        if target is not None and report["verdict"] != "sound":
-            _check_name(model, target)
-            with Told(progress) as tell:
+    steps = Told(progress)
+    with steps as tell:
+        model, report, findings = _ckpt.repair_open(path, _PROVEN_ONLY if proven_only else 0, _FILLS[fill], threads, tell)
+        try:
+            if target is not None and report["verdict"] != "sound":
+                _check_name(model, target)
+                steps.next()
                 written = model.save(target, overwrite=overwrite, dry_run=dry_run, threads=threads, progress=tell)["written"]
-    finally:
-        model.close()
+        finally:
+            model.close()
     head = {"input": {"path": path}}
     if target is not None:
         head["output"] = {"path": target}

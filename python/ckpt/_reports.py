@@ -158,12 +158,15 @@ def latest(folder: Any, quick: bool = False, progress: Any = None) -> Optional[s
                 found.append((_time_of(path), parts, path))
             except OSError:  # it is gone meanwhile
                 continue
-    for _, _, path in sorted(found, reverse=True):
-        try:
-            if verify(path, quick=quick, progress=progress)["verdict"] != "damaged":
-                return path
-        except Error:
-            continue
+    steps = Told(progress)
+    with steps as tell:
+        for _, _, path in sorted(found, reverse=True):
+            steps.next()
+            try:
+                if verify(path, quick=quick, progress=tell)["verdict"] != "damaged":
+                    return path
+            except Error:
+                continue
     return None
 
 

@@ -56,7 +56,10 @@ def _send(model: _ckpt.Model, stream: Any, target: Any, tell: Any, options: Dict
         _copy(stream, raw)
         end = raw.tell()
     except BaseException:
-        raw.truncate(end)
+        try:
+            raw.truncate(end)
+        except OSError:  # a device: why it did not take the bytes is what there is to say
+            pass
         raise
     finally:
         target.seek(end)

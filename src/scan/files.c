@@ -181,13 +181,14 @@ static int list_all(struct ckpt_scan_files *f, const char *path, struct ckpt_err
 int ckpt_scan_list_files(const char *path, struct ckpt_scan_files *out, struct ckpt_error *err)
 {
 	struct stat st;
+	bool is_there = stat(path, &st) == 0;
 
 	*out = (struct ckpt_scan_files){ .arena = ckpt_arena_new(PATHS) };
 	if (!out->arena)
 		return ckpt_fail_nomem(err);
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+	if (is_there && S_ISDIR(st.st_mode))
 		return list_all(out, path, err);
-	return add_file(out, path, 0, err);
+	return add_file(out, path, is_there && st.st_size > 0 ? (uint64_t)st.st_size : 0, err);
 }
 
 void ckpt_scan_files_clear(struct ckpt_scan_files *f)

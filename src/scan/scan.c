@@ -219,7 +219,7 @@ static int report_progress(struct ckpt_work *work, struct ckpt_error *err)
 	struct scanning *g = (struct scanning *)work;
 
 	(void)err;
-	if (g->options->progress)
+	if (g->options->progress && g->bytes)
 		g->options->progress(g->options->progress_ctx, g->bytes, g->files.bytes);
 	return 0;
 }
@@ -236,6 +236,8 @@ static int scan_all(struct scanning *g, struct ckpt_error *err)
 	rc = g->done ? ckpt_workers_run(workers, &g->work, g->files.count > 1, err ? err : &local)
 		     : ckpt_fail_nomem(err);
 	ckpt_workers_free(workers);
+	if (rc == 0)
+		rc = report_progress(&g->work, err);
 	for (uint32_t i = 0; g->done && i < g->files.count; i++)
 		free_scanner(g->done[i]);
 	free(g->done);

@@ -167,13 +167,14 @@ static int report_missing_files(struct ckpt_verifier *v, const struct ckpt_dcp *
 static int verify_dcp(struct ckpt_verifier *v, struct ckpt_model *model, struct ckpt_error *err)
 {
 	struct ckpt_dcp *dcp = ckpt_dcp_of(model);
+	bool reads_twice = v->options.flags & CKPT_VERIFY_FINITE && ckpt_verifier_wants_bytes(v); /* ckpt_verify_numbers() */
 	int rc = report_missing_files(v, dcp);
 
 	v->report.indexes++;
 	if (rc == 0)
 		rc = ckpt_verify_index(v, model, err);
 	for (uint64_t i = 0; i < dcp->index.chunk_count; i++)
-		v->total += dcp->index.chunks[i].len;
+		v->total += dcp->index.chunks[i].len * (reads_twice ? 2u : 1u);
 	for (uint32_t i = 0; rc == 0 && i < dcp->index.entry_count; i++)
 		rc = verify_entry(v, dcp, i, err);
 	if (rc == 0)

@@ -182,8 +182,11 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 	const struct dcp_splitter *s = ctx;
 
 	(void)total;
+	done += s->done; /* with the heads of items, which the total of the values does not have */
+	if (done > s->cutter.total)
+		done = s->cutter.total;
 	if (s->o->progress)
-		s->o->progress(s->o->progress_ctx, s->done + done, s->cutter.total);
+		s->o->progress(s->o->progress_ctx, done, s->cutter.total);
 }
 
 static int write_item(struct dcp_splitter *s, struct ckpt_dcp_item_writer *w, uint64_t chunk)

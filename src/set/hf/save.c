@@ -208,6 +208,8 @@ static int write_index(struct hf_saver *s, bool dry)
 	else if (rc == 0 && text.len)
 		rc = ckpt_set_write_file(s->folder, path, &text, flags,
 					 ckpt_model_mode(s->out.model), s->err);
+	if (rc == 0 && !dry && s->out.o->progress)
+		show_progress(s, text.len, 0);
 	free(path);
 	ckpt_buf_clear(&text);
 	return rc;
