@@ -81,13 +81,27 @@ class Arrays:
         if value.layout != "strided" or value.class_name not in (None, "Parameter") or storage is None:
             raise refuse("a tensor of layout %s%s cannot be written yet" %
                          (value.layout, " and class " + value.class_name if value.class_name else ""))
-        if flags & (_CONJ | _NEG):
-            raise refuse("a conjugate or negative view cannot be written yet")
         parameter = bool(flags & _PARAMETER)
         grad = bool(flags & _REQUIRES_GRAD)
-        node = self._builder.tensor(self._lazy_storage(storage, value), value.dtype, value.shape, value.stride(),
-                                    value.storage_offset(), grad and not parameter)
+        if flags & (_CONJ | _NEG):
+            node = self._with_metadata(value, self._lazy_storage(storage, value), flags, grad and not parameter)
+        else:
+            node = self._builder.tensor(self._lazy_storage(storage, value), value.dtype, value.shape, value.stride(),
+                                        value.storage_offset(), grad and not parameter)
         return self._builder.parameter(node, grad) if parameter else node
+
+    def _with_metadata(self, value: Tensor, storage: int, flags: int, grad: bool) -> int:
+        """A conjugate or negative view: torch says what it is in one more argument."""
+        if value.storage.dtype != value.dtype:
+            raise refuse("a conjugate or negative view that shows %s as %s cannot be written yet" % (value.storage.dtype, value.dtype))
+        build = self._builder
+        hooks, metadata = build.container("OrderedDict"), build.container("dict")
+        for flag, name in ((_NEG, "neg"), (_CONJ, "conj")):
+            if flags & flag:
+                build.put(metadata, build.atom(name), build.atom(True))
+        shape, stride = (build.tuple([build.atom(n) for n in numbers]) for numbers in (value.shape, value.stride()))
+        args = [storage, build.atom(value.storage_offset()), shape, stride, build.atom(grad), hooks, metadata]
+        return build.call(build.global_("torch._utils", "_rebuild_tensor_v2"), build.tuple(args), False)
 
     def unnamed(self, array: Array) -> int:
         """A tensor that the file has where none can be named, as the key of a dict: a copy, which shares nothing."""
