@@ -224,6 +224,13 @@ int ckpt_workers_run(struct ckpt_workers *w, struct ckpt_work *work, bool togeth
 	do_blocks(w, work, w->callers_buffer, true);
 	if (together)
 		wait_for_helpers(w);
+	if (together && w->rc == 0 && work->tick) { /* of what the helpers did last, which may be all of it */
+		struct ckpt_error at_end = { 0 };
+		int rc = work->tick(work, &at_end);
+
+		if (rc < 0)
+			set_failure(w, rc, &at_end);
+	}
 	if (w->rc < 0 && err)
 		*err = w->err;
 	return w->rc;

@@ -27,8 +27,8 @@ struct ckpt_work {
 	int (*finish)(struct ckpt_work *work, void *buffer, struct ckpt_error *err);
 
 	/*
-	 * Called in the caller's thread after each block that it did. 0 or an error; may be
-	 * NULL.
+	 * Called in the caller's thread after each block that it did, and when all are done if others worked, too. 0 or an
+	 * error; may be NULL.
 	 */
 	int (*tick)(struct ckpt_work *work, struct ckpt_error *err);
 };

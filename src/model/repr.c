@@ -47,10 +47,11 @@ static void put_bigint(const struct ckpt_value *v, struct ckpt_buf *out)
 		ckpt_buf_printf(out, "... (%" PRIu64 " bytes)", v->u.bytes.len);
 }
 
+enum { MOST_QUOTED = 200 };
+
 static void put_quoted(const char *text, uint64_t len, bool as_bytes, struct ckpt_buf *out)
 {
-	static const uint64_t most = 200;
-	uint64_t shown = len < most ? len : most;
+	uint64_t shown = len < MOST_QUOTED ? len : MOST_QUOTED;
 	char quote = memchr(text, '\'', len) && !memchr(text, '"', len) ? '"' : '\'';
 	char one[24];
 
@@ -80,6 +81,36 @@ static void put_escaped(const char *text, uint64_t len, struct ckpt_buf *out)
 	char shown[200];
 
 	ckpt_buf_printf(out, "%s", ckpt_escape(shown, sizeof(shown), text, len));
+}
+
+/* Bytes as protocol 2 has them: _codecs.encode(text, 'latin1'), or bytes() if there are none. False: V is something else. */
+static bool put_encoded_bytes(const struct ckpt_value *v, struct ckpt_buf *out)
+{
+	const struct ckpt_call *call = v->u.call;
+	const struct ckpt_seq *args = &call->args->u.seq;
+	const struct ckpt_value *text = args->count ? args->items[0] : NULL;
+	char bytes[MOST_QUOTED + 1];
+	uint64_t len = 0;
+
+	if (call->kind != CKPT_CALL_REDUCE || call->state || call->items.count || call->pairs.count)
+		return false;
+	if (text || !(ckpt_value_is_call_of(v, "builtins", "bytes") || ckpt_value_is_call_of(v, "__builtin__", "bytes"))) {
+		if (args->count != 2 || text->kind != CKPT_STR || !ckpt_value_is_call_of(v, "_codecs", "encode") ||
+		    !(ckpt_value_is_str(args->items[1], "latin1") || ckpt_value_is_str(args->items[1], "latin-1")))
+			return false;
+		for (uint64_t i = 0; i < text->u.bytes.len; i++) {
+			uint8_t c = (uint8_t)text->u.bytes.ptr[i], next;
+
+			if (c >= 0x80 && (c < 0xc2 || c > 0xc3 || i + 1 == text->u.bytes.len))
+				return false;
+			next = c < 0x80 ? c : (uint8_t)text->u.bytes.ptr[++i];
+			if (len < sizeof(bytes))
+				bytes[len++] = (char)(c < 0x80 ? c : (c & 3) << 6 | (next & 0x3f));
+		}
+	}
+	ckpt_buf_printf(out, "b");
+	put_quoted(bytes, len, true, out);
+	return true;
 }
 
 static void put_type_of(const struct ckpt_value *v, struct ckpt_buf *out)
@@ -143,6 +174,8 @@ void ckpt_value_repr(const struct ckpt_value *v, struct ckpt_buf *out)
 		put_escaped(v->u.global->name, v->u.global->name_len, out);
 		break;
 	case CKPT_CALL:
+		if (put_encoded_bytes(v, out))
+			break;
 		ckpt_buf_printf(out, "<");
 		put_type_of(v, out);
 		ckpt_buf_printf(out, " object>");

@@ -236,8 +236,6 @@ static int scan_all(struct scanning *g, struct ckpt_error *err)
 	rc = g->done ? ckpt_workers_run(workers, &g->work, g->files.count > 1, err ? err : &local)
 		     : ckpt_fail_nomem(err);
 	ckpt_workers_free(workers);
-	if (rc == 0)
-		rc = report_progress(&g->work, err);
 	for (uint32_t i = 0; g->done && i < g->files.count; i++)
 		free_scanner(g->done[i]);
 	free(g->done);

@@ -3,11 +3,13 @@
 
 import argparse
 import collections
+import io
 import signal
 
 import pytest
 
 import ckpt
+from conftest import Floats
 
 MOST = 4000
 
@@ -74,3 +76,12 @@ def test_text_of_the_file_in_a_tensor_is_printable(write, files):
     tensor = files.tensor("0", numel=1, shape=(1,)).replace(files.text("cpu"), files.text("cpu\x1b"))
     path = write(files.glob("collections", "OrderedDict") + b")R" + files.text("a\x1b") + tensor + b"s", {"0": b"\0\0\0\0"})
     assert repr(ckpt.load(path)["a\x1b"]).isprintable()
+
+
+def test_bytes_of_protocol_2_are_bytes():
+    stream = io.BytesIO()
+    keys = [b"q", b"", b"\x7f\x80\xff'", b"a" * 300]
+    ckpt.save({key: {"x": Floats(1), "y": key} for key in keys}, stream)
+    with ckpt.open(stream) as f:
+        assert list(f) == ["b'q'.x", "b''.x", "b\"\\x7f\\x80\\xff'\".x", "b'" + "a" * 200 + "...'.x"]
+        assert "object>" not in f.tree()
