@@ -166,7 +166,10 @@ class Arrays:
     def _dlpack(self, value: Any) -> int:
         from ._dlpack import open_dlpack
 
-        device = value.__dlpack_device__()[0]
+        device = value.__dlpack_device__()
+        if not isinstance(device, tuple) or len(device) != 2:
+            raise refuse("its __dlpack_device__() gave %r, and not a kind of device and a number" % (device,))
+        device = device[0]
         if device not in _HOST:
             raise refuse("is on a device (DLPack calls it %d); copy it to the host first" % device)
         found = open_dlpack(value)

@@ -24,8 +24,10 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 import torch.distributed as dist
 
+from ._checkpoint import Checkpoint
 from ._errors import Error, at_path
 from ._guard import unguarded
+from ._values import refuse
 from .torch import _build, _open, _Place, _Storages
 
 _PART = 4 << 20  # bytes of what is no tensor that are sent at once
@@ -293,6 +295,8 @@ class _Source:
     """Reads PATH: all but the bytes of storages in main memory when it is made, these bucket by bucket."""
 
     def __init__(self, path: Any, device: Any, weights_only: Optional[bool]) -> None:
+        if isinstance(path, Checkpoint):
+            raise refuse("load_broadcast() takes a path, and no open checkpoint", "ARG")
         try:
             self._model, strict = _open(path, weights_only)
         except Error as error:

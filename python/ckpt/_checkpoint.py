@@ -104,15 +104,25 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         return plain[names[name]]
 
     def __iter__(self) -> Iterator[str]:
+        self._check_open()
         return iter(dict.fromkeys(self._table["names"]))
 
     def __len__(self) -> int:
+        self._check_open()
         self._table
         return len(self._index)
 
     def __contains__(self, name: object) -> bool:
+        self._check_open()
         self._table
         return name in self._index
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the checkpoint is closed")
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("an open checkpoint can be neither copied nor pickled: open its path once more")
 
     __hash__ = object.__hash__
 
@@ -282,6 +292,15 @@ class Tensor:
 
     def _column(self, name: str) -> Any:
         return self._checkpoint._table[name][self._number]
+
+    def __copy__(self) -> Tensor:
+        return self  # it cannot change
+
+    def __deepcopy__(self, memo: object) -> Tensor:
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("a lazy tensor cannot be pickled, as it reads an open file: .numpy() or .torch() gives what can")
 
     name = property(lambda self: self._column("names"), doc="as `ckpt ls` prints it")
     dtype = property(lambda self: self._column("dtypes"), doc='"float32", "bfloat16" ... as torch names it')

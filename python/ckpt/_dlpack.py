@@ -41,6 +41,10 @@ class Found:
 def open_dlpack(value: Any) -> Found:
     """The values of VALUE, which is in the memory of the host."""
     capsule = value.__dlpack__()  # nobody takes what is in it: it is freed with the capsule
+    is_valid = ctypes.pythonapi.PyCapsule_IsValid
+    is_valid.restype, is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+    if not is_valid(capsule, b"dltensor"):
+        raise refuse("its __dlpack__() gave %r, which is no tensor that nobody took yet" % (capsule,))
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _DLTensor.from_address(get(capsule, b"dltensor"))

@@ -79,6 +79,22 @@ def _is_nobodys(value: Any) -> bool:
     return type(value) in _ATOMS or type(value) is str or isinstance(value, type) or type(value) is tuple and not value
 
 
+def _what_is_wrong(how: Any) -> Optional[str]:
+    """Of what a __reduce__ gave, as pickle looks at it."""
+    if not isinstance(how, tuple):
+        return "gave %r, which is no tuple and no text" % (how,)
+    if not 2 <= len(how) <= 6:
+        return "gave a tuple of %d, not of 2 to 6" % len(how)
+    if not (callable(how[0]) or type(how[0]).__module__ == "ckpt._load"):
+        return "asks to call %r" % (how[0],)
+    if not isinstance(how[1], tuple):
+        return "gave %r for arguments" % (how[1],)
+    for part in how[3:5]:
+        if part is not None and not hasattr(type(part), "__next__"):
+            return "gave %r for items, which is no iterator" % (part,)
+    return None
+
+
 class _Parts:
     """What an object gets behind the call that makes it."""
 
@@ -257,6 +273,9 @@ class Graph:
         """VALUE as its __reduce_ex__() says, if that is a call and perhaps a state."""
         if isinstance(how, str):
             return self._global(value, how, path)
+        wrong = _what_is_wrong(how)
+        if wrong is not None:
+            raise self.cannot(path, value, "cannot be pickled: its __reduce__ %s" % wrong)
         function, args, state, items, pairs, setter = (tuple(how) + (None,) * 6)[:6]
         name = getattr(function, "__name__", "")
         if name == "__newobj_ex__" or setter is not None:
@@ -275,7 +294,10 @@ class Graph:
         if type(value) is defaultdict:
             self._empty.append((value, node, path))
             return node
-        self._empty.append((_Parts(list(items or ()), list(pairs or ())), node, path))
+        items, pairs = list(items or ()), list(pairs or ())
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+            raise self.cannot(path, value, "cannot be pickled: its __reduce__ gave what are no pairs")
+        self._empty.append((_Parts(items, pairs), node, path))
         return node
 
     def _call(self, value: Any, function: Any, args: Any, state: Tuple[Any, ...], path: Optional[Path], is_new: bool = False) -> int:

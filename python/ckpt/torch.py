@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 
 from . import _ckpt, _staging
-from ._checkpoint import _open_model
+from ._checkpoint import Checkpoint, _open_model
 from ._errors import TORCH_ERRORS, BadObject, Error, at_path, bad_object
 from ._guard import Refused, guard, install_guard
 from ._load import Global, Missing, Opaque, factory_of
@@ -121,7 +121,10 @@ class _Place:
 
     def restore(self, storage: Any, location: str) -> Any:
         if self.map_location is not None and not isinstance(self.map_location, (str, dict, torch.device)):
-            return self._restore(storage, location)  # a function, whose errors are its own
+            restored = self._restore(storage, location)  # a function, whose errors are its own
+            if not isinstance(restored, (torch.UntypedStorage, torch.TypedStorage)):
+                raise TypeError("map_location gave %r for a storage on '%s': it has to give a storage, or None" % (restored, location))
+            return restored
         with _making("a storage on '%s'" % location):
             return self._restore(storage, location)
 
@@ -526,7 +529,11 @@ def _check_opcodes(f: Any, allowed: Dict[str, Any]) -> None:
 
 def _open(f: Any, weights_only: Optional[bool]) -> Tuple[_ckpt.Model, bool]:
     """The model of F, if it may be loaded; and whether only what torch.load(weights_only=True) allows may be in it."""
-    model = _open_model(f, False)
+    own = not isinstance(f, Checkpoint)
+    model = _open_model(f, False) if own else f._model
+    if not own:
+        f._check_open()
+        f = b"" if f.edits or f._source is None else f._source  # what edits left away is not asked for
     try:
         if model.file_info()["is_program"]:
             text = "this is a TorchScript archive: torch.jit.load() runs it, and `ckpt convert` makes a checkpoint of its tensors"
@@ -537,7 +544,8 @@ def _open(f: Any, weights_only: Optional[bool]) -> Tuple[_ckpt.Model, bool]:
         if strict and not isinstance(f, (bytes, bytearray, memoryview)):
             _check_opcodes(f, _allowed())
     except BaseException:
-        model.close()
+        if own:
+            model.close()
         raise
     return model, strict
 
@@ -545,7 +553,7 @@ def _open(f: Any, weights_only: Optional[bool]) -> Tuple[_ckpt.Model, bool]:
 def load(f: Any, map_location: Any = None, weights_only: Optional[bool] = True, mmap: Optional[bool] = None) -> Any:
     """What torch.load(f) gives: the same objects, in the same order, sharing the same storages.
 
-    F             a path of whatever ckpt.open() takes, or an open binary file
+    F             a path of whatever ckpt.open() takes, an open binary file, or an open checkpoint, perhaps with edits
     MAP_LOCATION  as torch.load has it: None, "cuda:1", a torch.device, a dict or a function
     WEIGHTS_ONLY  True: what needs a class or function that neither torch.load(weights_only=True) nor
                   torch.serialization.add_safe_globals() allows is refused with an UnpicklingError
@@ -566,9 +574,10 @@ def load(f: Any, map_location: Any = None, weights_only: Optional[bool] = True, 
             place = _Place(map_location)
             return _build(model, _Storages(model, place, bool(mmap)), place, strict)
         finally:
-            model.close()
+            if not isinstance(f, Checkpoint):
+                model.close()
     except Error as error:
-        at_path(error, f)
+        at_path(error, f._source if isinstance(f, Checkpoint) else f)
         raise
 
 

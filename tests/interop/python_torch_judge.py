@@ -2,7 +2,7 @@
 """ckpt.torch.load() beside torch.load(weights_only=True): python_torch_judge.py LIST, with the package `ckpt` in this folder.
 
 LIST is that of python_judge.py: lines SOURCE<tab>REFERENCE, both absolute or relative to this folder. Each file is loaded
-from its path, with and without mmap, and as an open file. What torch refuses has to be refused, too. Prints a line for what
+from its path, with and without mmap, as an open file, and as an open checkpoint with and without edits. What torch refuses has to be refused, too. Prints a line for what
 is wrong, and at the end the counts.
 """
 
@@ -161,6 +161,8 @@ def ways(source):
 
         yield "mmap", lambda: ckpt.torch.load(source, mmap=True)
         yield "file", opened
+    yield "checkpoint", lambda: ckpt.torch.load(ckpt.open(source))
+    yield "edited", lambda: ckpt.torch.load(ckpt.open(source).remap({"xla:77": "cpu"}))
 
 
 def check(source, reference):
@@ -283,6 +285,30 @@ def check_texts():
                     yield "%r: torch %r, ckpt %r" % (body, *answers)
 
 
+def check_edits():
+    """An open checkpoint with edits is loaded as what they write; and it stays open."""
+    base = torch.arange(6.0)
+    torch.save({"model": collections.OrderedDict([("module.a", base), ("module.b", base[2:]), ("module.w", torch.nn.Parameter(torch.ones(2, 2)))]), "n": 7,
+                "other": [torch.ones(3, dtype=torch.int32)]}, "edits.pt")
+    with ckpt.open("edits.pt") as f:
+        for name, edited in (("strip", f.strip_module()), ("cast", f.cast("bf16")), ("both", f.strip_module().cast("f16")), ("select", f.select("model.*")),
+                             ("set", f.set("n", "text")), ("remap", f.remap({"cuda:*": "cpu"})), ("sanitize", f.sanitize()), ("nothing", f)):
+            counts["edits"] += 1
+            edited.save("edited.pt", overwrite=True)
+            try:
+                Judge().compare(torch.load("edited.pt", weights_only=True), ckpt.torch.load(edited))
+                Judge().compare(torch.load("edited.pt", weights_only=True, map_location="meta"), ckpt.torch.load(edited, map_location="meta"))
+            except Different as error:
+                yield "%s: %s" % (name, error)
+        if len(f) != 4:
+            yield "the checkpoint has %d tensors then" % len(f)
+    try:
+        ckpt.torch.load(f)
+        yield "a closed checkpoint is loaded"
+    except ValueError:
+        pass
+
+
 def check_bytes():
     """Errors about bytes in memory have no path."""
     for content in (b"no checkpoint", b"PK\x03\x04" + bytes(60), b"\x80\x02cos\nsystem\n."):
@@ -298,7 +324,7 @@ def check_bytes():
 def main():
     torch.set_num_threads(1)
     wrong = 0
-    for text in [*check_places(), *check_broken(), *check_behind(), *check_texts(), *check_bytes()]:
+    for text in [*check_places(), *check_broken(), *check_behind(), *check_texts(), *check_edits(), *check_bytes()]:
         wrong += 1
         print("BAD\t%s" % text)
     with open(sys.argv[1], encoding="utf-8") as stream:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckpt.open(): lazy tensors and everything else in a file."""
 
+import copy
 import io
 import os
 import pickle
@@ -12,6 +13,7 @@ import threading
 import pytest
 
 import ckpt
+from conftest import Floats
 
 ALL = list(map(float, range(12)))
 
@@ -315,3 +317,26 @@ def test_bytes_of_a_checkpoint_are_no_name(model, write, files):
     with pytest.raises(ckpt.Error) as caught:
         ckpt.load(hostile, objects="error")
     assert caught.value.path == hostile
+
+
+def test_a_closed_checkpoint_is_closed(tmp_path):
+    ckpt.save({"a": Floats(1)}, tmp_path / "x.pt")
+    with ckpt.open(tmp_path / "x.pt") as f:
+        tensor = f["a"]
+    for use in (list, len, lambda f: "a" in f, lambda f: f["a"].memoryview(), lambda f: f.value(), lambda f: f.tree(), lambda f: f.info, lambda f: f.strip_module(),
+                lambda f: f.save(tmp_path / "y.pt"), lambda f: tensor.memoryview(), lambda f: f.show()):
+        with pytest.raises(ValueError, match="the checkpoint is closed"):
+            use(f)
+    assert "closed" in repr(f) and repr(tensor)
+
+
+def test_lazy_tensors_are_copied_as_themselves_and_not_pickled(tmp_path):
+    ckpt.save({"a": [Floats(1), 2]}, tmp_path / "x.pt")
+    state = ckpt.load(tmp_path / "x.pt")
+    copied = copy.deepcopy(state)
+    assert copied["a"] is not state["a"] and copied["a"][0] is state["a"][0]
+    for what, text in ((state, "a lazy tensor cannot be pickled"), (ckpt.open(tmp_path / "x.pt"), "an open checkpoint can be neither")):
+        with pytest.raises(TypeError, match=text):
+            pickle.dumps(what)
+    with pytest.raises(TypeError, match="an open checkpoint can be neither"):
+        copy.copy(ckpt.open(tmp_path / "x.pt"))

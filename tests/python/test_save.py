@@ -611,3 +611,36 @@ def test_a_size_of_torch_is_a_tuple_and_stays_one_of_torch(write, files, tmp_pat
     assert again == found and again[0] is again[1] and [type(one) for one in again] == [ckpt.Size] * 3
     assert [(name["name"]) for name in ckpt.scan(new)["files"][0]["globals"]] == ["torch.Size"]
     assert type(ckpt.load(new, objects="plain")[0]) in (tuple, ckpt.Size)
+
+
+class Reduced:
+    """Whose __reduce__ says what it is told to."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def __reduce_ex__(self, protocol):
+        return self.how
+
+
+@pytest.mark.parametrize("how", [
+    5, None, (), (int,), (int, 5), (5, ()), (int, (), 1, 2, 3), (int, (), None, [1]), (int, (), None, None, [5]), (int, (), None, None, iter([5])),
+    (int, (), None, None, iter([(1, 2, 3)])), (1, 2, 3, 4, 5, 6, 7),
+])
+def test_what_pickle_refuses_of_a_reduce_is_refused(how, tmp_path):
+    with pytest.raises(ckpt.Error, match=r"^x: a test_save.Reduced cannot be pickled: its __reduce__ "):
+        ckpt.save({"x": Reduced(how)}, tmp_path / "x.pt")
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("device, capsule", [((1, 0), 5), ((1, 0), None), (5, 5), (None, None), ((1,), 5)])
+def test_what_is_no_dlpack_is_refused(device, capsule, tmp_path):
+    class Wrong:
+        def __dlpack_device__(self):
+            return device
+
+        def __dlpack__(self, **_):
+            return capsule
+
+    with pytest.raises(ckpt.Error, match=r"^x: its __dlpack(_device)?__\(\) gave "):
+        ckpt.save({"x": Wrong()}, tmp_path / "x.pt")
