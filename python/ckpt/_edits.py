@@ -147,6 +147,8 @@ class Edits:
 
     def set(self, name: str, value: Union[None, bool, int, float, str]) -> Checkpoint:
         """With VALUE as the value called NAME, which is a number, text, bool or None."""
+        if not isinstance(value, (bool, int, float, str, type(None))):
+            raise TypeError("set() takes a number, text, bool or None, not %r; change what load() gives, and save() that" % (value,))
         if isinstance(value, float) and value - value != 0:  # JSON has no word for these
             return self._edit("set", "set", [name, repr(value)])
         import json

@@ -154,3 +154,10 @@ def test_the_file_itself_can_be_edited(trainer):
     with ckpt.open(trainer) as f:
         report = f.strip_module().set("epoch", 8).save_in_place()
     assert report["written"] < size + 4096 and ckpt.load(trainer)["epoch"] == 8 and "model.fc.bias" in ckpt.open(trainer)
+
+
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}, (1,), b"x", 1j, object()])
+def test_set_takes_single_values(value, tmp_path):
+    ckpt.save({"epoch": 1}, tmp_path / "x.pt")
+    with pytest.raises(TypeError, match=r"set\(\) takes a number, text, bool or None, not "):
+        ckpt.open(tmp_path / "x.pt").set("epoch", value)
