@@ -84,6 +84,8 @@ class Arrays:
         parameter = bool(flags & _PARAMETER)
         grad = bool(flags & _REQUIRES_GRAD)
         if flags & (_CONJ | _NEG):
+            if storage.dtype != value.dtype:
+                raise refuse("a conjugate or negative view that shows %s as %s cannot be written yet" % (storage.dtype, value.dtype))
             node = self._with_metadata(value, self._lazy_storage(storage, value), flags, grad and not parameter)
         else:
             node = self._builder.tensor(self._lazy_storage(storage, value), value.dtype, value.shape, value.stride(),
@@ -92,14 +94,12 @@ class Arrays:
 
     def _with_metadata(self, value: Tensor, storage: int, flags: int, grad: bool) -> int:
         """A conjugate or negative view: torch says what it is in one more argument."""
-        if value.storage.dtype != value.dtype:
-            raise refuse("a conjugate or negative view that shows %s as %s cannot be written yet" % (value.storage.dtype, value.dtype))
         build = self._builder
         hooks, metadata = build.container("OrderedDict"), build.container("dict")
         for flag, name in ((_NEG, "neg"), (_CONJ, "conj")):
             if flags & flag:
                 build.put(metadata, build.atom(name), build.atom(True))
-        shape, stride = (build.tuple([build.atom(n) for n in numbers]) for numbers in (value.shape, value.stride()))
+        shape, stride = (build.tuple([build.atom(n) for n in numbers]) for numbers in (value.shape, value.stride() or ()))
         args = [storage, build.atom(value.storage_offset()), shape, stride, build.atom(grad), hooks, metadata]
         return build.call(build.global_("torch._utils", "_rebuild_tensor_v2"), build.tuple(args), False)
 

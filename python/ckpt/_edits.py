@@ -167,7 +167,7 @@ class Edits:
         QUANTIZED: a configuration, metadata or names say that weights are quantized, and they are not as these have it.
         """
         flags = (_TO_INTEGER if to_integer else 0) | (_CAST_ALL if all else 0)
-        return self._edit("cast", "cast", [as_, dtype] + names_of(only), skip, flags)
+        return self._edit("cast", "cast", [as_, dtype, *names_of(only)], skip, flags)
 
     def dequantize(self, dtype: str, as_: Optional[str] = None, config: Any = None) -> Checkpoint:
         """With plain weights of DTYPE ("bf16", "f16" or "f32") in place of quantized ones: FP8, MXFP4, NVFP4, INT8, INT4 ...
