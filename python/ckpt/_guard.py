@@ -279,10 +279,10 @@ def _array_length(stream: Any) -> int:
     elif head != b"\x93NUMPY":
         length = len(TakenPickle(stream).data)
     else:
-        read = {1: numpy.lib.format.read_array_header_1_0, 2: numpy.lib.format.read_array_header_2_0}
-        version = numpy.lib.format.read_magic(stream)[0]
+        form: Any = numpy.lib.format
+        version = form.read_magic(stream)[0]
         try:
-            shape, _, dtype = read[min(version, 2)](stream)
+            shape, _, dtype = (form.read_array_header_1_0 if version == 1 else form.read_array_header_2_0)(stream)
         except ValueError as error:
             raise refused("refused, as its header is not numpy's: %s" % error, name_of(stream)) from None
         if dtype.hasobject:
