@@ -442,8 +442,10 @@ def check_interrupts(times=250):
                     signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, taken))
                     way()
                     armed = False
+                    taken = max(taken * 0.97, 1e-5)  # the machine was slower when the time was taken
                 except Interrupted:
                     interrupted += 1
+                    taken *= 1.02
                 finally:
                     armed = False
                     signal.setitimer(signal.ITIMER_REAL, 0)
