@@ -219,14 +219,15 @@ def check_alone(ranks):
         os.unlink(out)
 
 
-REAL_NCCL = [path for path in ("/usr/local/cuda/lib64/libnccl.so.2", "/usr/local/cuda/lib/libnccl.so.2") if os.path.exists(path)]
+# the real one without a GPU: those of CKPT_REAL_NCCL, ";" between them, or the toolkit's
+REAL_NCCL = os.environ["CKPT_REAL_NCCL"].split(";") if os.environ.get("CKPT_REAL_NCCL") else \
+    [path for path in ("/usr/local/cuda/lib64/libnccl.so.2", "/usr/local/cuda/lib/libnccl.so.2") if os.path.exists(path)][:1]
 
 
 def check_logs(ranks, work):
     """NCCL logs to standard output: only the result is there, and the file that standard error goes to keeps what it had."""
     cases = [("stub", 0, double(), "NCCL INFO of the stub"), ("socket", 0, double(), None)]
-    if REAL_NCCL:
-        cases.append(("real", 6, dict(double(FAKE_CUDA_VERSION="99000"), CKPT_NCCL_LIB=REAL_NCCL[0]), "NCCL INFO"))
+    cases += [(path, 6, dict(double(FAKE_CUDA_VERSION="99000"), CKPT_NCCL_LIB=path), "NCCL INFO") for path in REAL_NCCL]
     out = ranks.out.replace("%r", "0")
     for label, status, env, said in cases:
         log = os.path.join(work, "job.log")
