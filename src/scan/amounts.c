@@ -128,6 +128,83 @@ void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_va
 
 /* ---- what an opcode takes ---- */
 
+enum { ITEM = 16, SHORT = 64, LOOKED_TIMES = 64 };
+static const uint64_t LOOKED_BASE = 1 << 29;
+
+static uint64_t text_weight(uint64_t len)
+{
+	return len > SHORT ? len : 0;
+}
+
+/* What it costs to go through V, as far as calls, keys and states are looked into; when that is MOST, no more is counted. */
+static uint64_t weight_of(const struct ckpt_value *v, unsigned depth, uint64_t most)
+{
+	const struct ckpt_value *parts[4] = { 0 };
+	uint64_t all = ITEM;
+
+	if (!v || depth > MOST_DEPTH)
+		return 0;
+	switch ((enum ckpt_value_kind)v->kind) {
+	case CKPT_BIGINT:
+	case CKPT_STR:
+	case CKPT_PY2_STR:
+	case CKPT_BYTES:
+	case CKPT_BYTEARRAY: return text_weight(v->u.bytes.len);
+	case CKPT_GLOBAL: return text_weight((uint64_t)v->u.global->module_len + v->u.global->name_len);
+	case CKPT_TUPLE:
+	case CKPT_LIST:
+	case CKPT_SET:
+	case CKPT_FROZENSET:
+	case CKPT_DICT:
+		all += (uint64_t)ITEM * v->u.seq.count;
+		for (uint32_t i = 0; i < v->u.seq.count && all < most; i++)
+			all += weight_of(v->u.seq.items[i], depth + 1, most - all);
+		return all;
+	case CKPT_CALL:
+		parts[0] = v->u.call->func;
+		parts[1] = v->u.call->args;
+		parts[2] = v->u.call->kwargs;
+		parts[3] = v->u.call->state;
+		break;
+	case CKPT_PERSID: parts[0] = v->flags & CKPT_VALUE_MISSING ? NULL : v->u.persid.pid; break;
+	default: return 0;
+	}
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && all < most; i++)
+		all += weight_of(parts[i], depth + 1, most - all);
+	return all;
+}
+
+bool ckpt_scan_takes_too_much(struct ckpt_scan_walk *w)
+{
+	uint64_t most = LOOKED_BASE + LOOKED_TIMES * (uint64_t)w->in->len;
+	size_t floor = ckpt_machine_floor(&w->m), from = floor, step = 1;
+
+	switch ((enum ckpt_opcode)w->m.op.code) {
+	case CKPT_OP_BINPERSID:
+	case CKPT_OP_BUILD: from = w->m.depth - 1; break;
+	case CKPT_OP_REDUCE:
+	case CKPT_OP_NEWOBJ:
+	case CKPT_OP_STACK_GLOBAL: from = w->m.depth - 2; break;
+	case CKPT_OP_NEWOBJ_EX: from = w->m.depth - 3; break;
+	case CKPT_OP_SETITEM:
+		from = w->m.depth - 2;
+		step = 2;
+		break;
+	case CKPT_OP_DICT:
+	case CKPT_OP_SETITEMS: step = 2; break;
+	case CKPT_OP_INST:
+	case CKPT_OP_OBJ:
+	case CKPT_OP_ADDITEMS:
+	case CKPT_OP_FROZENSET: break;
+	default: return false;
+	}
+	if (from > w->m.depth || from < floor) /* there is less on the stack */
+		return false;
+	for (; from < w->m.depth && w->s->looked_at <= most; from += step)
+		w->s->looked_at += weight_of(w->m.stack[from], 0, most - w->s->looked_at + 1);
+	return w->s->looked_at > most;
+}
+
 static size_t count_digits(const uint8_t *at, const uint8_t *end)
 {
 	size_t digits = 0;

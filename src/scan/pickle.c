@@ -609,6 +609,8 @@ static int run_opcodes(struct ckpt_scan_walk *w, struct ckpt_error *err)
 		check_frames(w);
 		check_memo(w);
 		check_number(w);
+		if (ckpt_scan_takes_too_much(w))
+			return ckpt_fail(err, CKPT_E_LIMIT, "the same names, texts and objects are used again and again: more than are looked at");
 		rc = step_opcode(w, err);
 		if (rc < 0)
 			return rc;

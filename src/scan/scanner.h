@@ -44,6 +44,7 @@ struct ckpt_scanner {
 	uint64_t key_steps;	/* comparisons of keys */
 	uint64_t made;		/* numbers of tensors that are made of others */
 	uint64_t heavy;		/* bytes of objects that are large by themselves */
+	uint64_t looked_at;	/* of what opcodes take: bytes of long texts, and sixteen for each item */
 	uint64_t pickle_budget; /* bytes of pickles that may still be looked at */
 	struct ckpt_strmap
 		*storages; /* keys of the storages that a pickle mentions; NULL: nobody asks */

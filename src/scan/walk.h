@@ -175,6 +175,12 @@ void ckpt_scan_check_depth(struct ckpt_scan_walk *w);
 void ckpt_scan_check_cost(struct ckpt_scan_walk *w);
 
 /*
+ * Before an opcode is looked at. The memo gives the same long name, text or object to any number of calls and dicts, each of
+ * which it is gone through for. True: that is too much by now for the scan itself.
+ */
+bool ckpt_scan_takes_too_much(struct ckpt_scan_walk *w);
+
+/*
  * VALUES, a tuple of them or one, are given to a call, or set as a state: is it too much by now?
  * Says so.
  */

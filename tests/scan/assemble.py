@@ -63,7 +63,7 @@ def value(item):
     if isinstance(item, str):
         return files.text(item)
     if isinstance(item, int):
-        return b"J" + struct.pack("<i", item)
+        return b"J" + struct.pack("<i", item) if -1 << 31 <= item < 1 << 31 else b"\x8a\x08" + struct.pack("<q", item)
     if isinstance(item, dict):
         return b"}(" + b"".join(value(k) + value(v) for k, v in item.items()) + b"u"
     if isinstance(item, list):

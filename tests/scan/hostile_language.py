@@ -207,12 +207,16 @@ def bombs():
     both("bomb_state", built(NAME("torch", "Tensor") + b")R", reduce_("builtins", "tuple", numbers)), "a state that is unfolded")
     stored = b"(" + value("storage") + NAME("torch", "FloatStorage") + value("0") + value("cpu") + b"K\x04tQ"
     nested = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, stored), keys=proto(2, value(["0"])), stored=struct.pack("<q", 4) + bytes(16))))
-    for name, offset, shape, stride in (("shape", 0, (1 << 30, 1 << 10), (1 << 10, 1)), ("offset", 1 << 30, (1,), (1,)), ("stride", 0, (3,), (1 << 30,)), ("one_more", 1, (4,), (1,)), ("empty", 1 << 30, (0,), (1,))):
+    for name, offset, shape, stride in (("shape", 0, (1 << 30, 1 << 10), (1 << 10, 1)), ("offset", 1 << 30, (1,), (1,)), ("stride", 0, (3,), (1 << 30,)), ("one_more", 1, (4,), (1,)), ("empty", 1 << 40, (0,), (1,))):
         for way, storage in (("", stored), ("_nested", nested)):
             both("bomb_tensor_%s%s" % (name, way), reduce_("torch._utils", "_rebuild_tensor_v2", storage, offset, shape, stride, False, EMPTY) + b"0N", "a tensor that reaches out of its storage, and is dropped")
             both("bomb_set_%s%s" % (name, way), NAME("torch", "FloatTensor") + b")R" + value((storage, offset, shape, stride)) + b"b0N", "the same by BUILD")
     both("bomb_quantized", reduce_("torch._utils", "_rebuild_qtensor", b"(" + value("storage") + NAME("torch", "QInt8Storage") + value("0") + value("cpu") + b"K\x04tQ", 0, (1 << 30, 1 << 5), (0, 0),
                                   (NAME("torch", "per_tensor_affine"), 1, 0), False, EMPTY) + b"0N", "a quantized tensor is made before it is a view")
+    empty = b"(" + value("storage") + NAME("torch", "FloatStorage") + value("0") + value("cpu") + b"K\x00tQ"
+    for name, offset, shape, stride in (("column", 4, (0,), (6,)), ("corner", 999999, (0, 1), (1000000, 1)), ("rows", 2, (3, 0), (0, 1))):
+        sample("fine_empty_%s.pt" % name, torch_zip(proto(2, reduce_("torch._utils", "_rebuild_tensor_v2", empty, offset, shape, stride, False, EMPTY)), data=b""),
+               "a part of a tensor without numbers, as a detector saves that found nothing", {"plain"})
     sample("fine_nested.pkl", proto(2, reduce_("torch._utils", "_rebuild_tensor_v2", nested, 0, (4,), (1,), False, EMPTY)), "a tensor as pickle.dump writes it", {"plain"})
 
 

@@ -414,6 +414,37 @@ def check_bombs(count, folder):
             os.unlink(path)
 
 
+def check_uses(count, folder):
+    """A long name, text or object that is used again and again, which a few opcodes of the memo do: time by the size."""
+    def text(data):
+        return b"X" + struct.pack("<I", len(data)) + data
+
+    def name(module, what):
+        return b"c" + module + b"\n" + what + b"\n"
+
+    long = text(b"a" * (1 << 18)) + b"q\x00"
+    once = {"name": (name(b"foo", b"B" * (1 << 18)) + b"q\x00", b"h\x00)R"), "module": (name(b"B" * (1 << 18), b"foo") + b"q\x00", b"h\x00)\x81"),
+            "key": (long, b"(h\x00Nh\x00Nd"), "key of a set": (b"\x8fq\x01" + long, b"(h\x00\x90h\x01"), "item": (long, b"}h\x00Ns"), "tuple": (long + b"\x85q\x01", b"}h\x01Ns"),
+            "stack": (long, b"h\x00h\x00\x93"), "state": (name(b"foo", b"Bar") + b"q\x02" + long, b"h\x02)Rh\x00b"), "persistent id": (long + b"\x85q\x01", b"h\x01Q")}
+    for module, what in ((b"datetime", b"datetime"), (b"fractions", b"Fraction"), (b"builtins", b"float"), (b"torch", b"device"), (b"numpy", b"dtype"), (b"torch.storage", b"_load_from_bytes"),
+                         (b"foo", b"bar"), (b"builtins", b"KeyError")):
+        once["%s.%s" % (module.decode(), what.decode())] = (long + name(module, what) + b"q\x01", b"h\x01h\x00\x85R")
+    once["getattr"] = (long + name(b"foo", b"Bar") + b"q\x01" + name(b"builtins", b"getattr") + b"q\x02", b"h\x02h\x01h\x00\x86R")
+    fields = b"(" + b"".join(text(b"f%d" % n) for n in range(20000)) + b"tq\x00"
+    once["fields"] = (fields + name(b"numpy", b"dtype") + b"q\x01" + b"h\x01" + text(b"V8") + b"\x89\x88\x87R(K\x03" + text(b"|") + b"Nh\x00}K\x08K\x01K\x10tbq\x02" +
+                      name(b"numpy.core.multiarray", b"scalar") + b"q\x03", b"h\x03h\x02C\x08abcdefgh\x86R")
+    for what, (front, use) in once.items():
+        path = os.path.join(folder, "uses.zip")
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("data.pkl", b"\x80\x04" + front + (use + b"0") * (1 << 16) + b"N.")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        _, verdict = memory_of(path)
+        took = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        print("%s 65,536 times: %d bytes, %.2f s, %s" % (what, os.path.getsize(path), took, verdict))
+        count.expect(took <= 8, "%s takes %.1f s" % (what, took))
+        count.expect(verdict in ("unreadable", "dangerous", "inconsistent", "needs-objects"), "%s is %s" % (what, verdict))
+
+
 def check_many_archives(count, folder):
     """Archives one behind the other, with bytes between them, or in a tar: time by their size, and no call for each."""
     small = hostile.assemble.zip_of([hostile.assemble.Member("a", b"")])
@@ -478,6 +509,7 @@ def main():
         with scanned.Folder("memory") as folder:
             check_memory(count, folder)
             check_bombs(count, folder)
+            check_uses(count, folder)
             check_many_archives(count, folder)
         count.end()
     with scanned.Folder("hostile") as folder:
