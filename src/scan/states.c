@@ -14,6 +14,7 @@
 #include "tensor/dtype.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_DEPTH = 8 };
@@ -723,12 +724,13 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 
 /* ---- pickles in pickles ---- */
 
-/* A text of which each character is a byte, as protocol 2 has bytes. */
+/* A text of which each character is a byte, as protocol 2 has bytes. OWN: to be freed, or NULL. */
 static bool bytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, const uint8_t **out,
-		     uint64_t *len)
+		     uint64_t *len, uint8_t **own)
 {
 	const struct ckpt_value *text;
 
+	*own = NULL;
 	if (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTEARRAY) {
 		*out = (const uint8_t *)v->u.bytes.ptr;
 		*len = v->u.bytes.len;
@@ -740,29 +742,20 @@ static bool bytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, const
 	text = v->u.call->args->u.seq.items[0];
 	if (text->kind != CKPT_STR)
 		return false;
-	if (ckpt_latin1_bytes(text->u.bytes.ptr, text->u.bytes.len, w->m.arena, out, len))
-		return true;
-	w->s->no_memory |= !*out;
-	return false;
+	*out = *own = malloc((size_t)text->u.bytes.len + 1);
+	w->s->no_memory |= !*own;
+	return *own && ckpt_latin1_narrow(text->u.bytes.ptr, text->u.bytes.len, *own, len);
 }
 
-void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+/* LEN bytes that V stands for are a file of torch. */
+static void look_into_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v, const uint8_t *bytes, uint64_t len)
 {
 	struct ckpt_scanner *s = w->s;
 	struct ckpt_source *source;
 	const char *before = s->where;
 	bool weights = s->weights;
-	const uint8_t *bytes;
 	char place[64];
-	uint64_t len;
 
-	if (!bytes_of(w, v, &bytes, &len)) {
-		not_understood(w, "loads a file of torch out of bytes that are not in the pickle");
-		return;
-	}
-	if (v == w->nested)
-		return; /* the same once more */
-	w->nested = v;
 	if (ckpt_scan_is_cancelled(s)) {
 		s->rc = CKPT_E_CANCELLED;
 		return;
@@ -798,4 +791,21 @@ void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v
 	s->weights = weights;
 	s->depth--;
 	s->where = before;
+}
+
+void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const uint8_t *bytes;
+	uint8_t *own;
+	uint64_t len;
+
+	if (v == w->nested)
+		return; /* the same once more */
+	if (bytes_of(w, v, &bytes, &len, &own)) {
+		w->nested = v;
+		look_into_bytes(w, v, bytes, len);
+	} else {
+		not_understood(w, "loads a file of torch out of bytes that are not in the pickle");
+	}
+	free(own);
 }
