@@ -181,12 +181,11 @@ def _unpacked(data: bytes) -> BaseException:
 _receiving = threading.local()
 
 
-def _storage(number: int, dtype: Optional[torch.dtype]) -> Any:
-    """Of the receiver that unpickles in this thread: the storage itself, or a typed one over it."""
+def _storage(number: int, dtype: torch.dtype) -> Any:
+    """A typed one over a storage of the receiver that unpickles in this thread."""
     found = _receiving.made.get((number, dtype))
     if found is None:
-        untyped = _receiving.storages[number]
-        found = untyped if dtype is None else torch.storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+        found = torch.storage.TypedStorage(wrap_storage=_receiving.storages[number], dtype=dtype, _internal=True)
         _receiving.made[number, dtype] = found
     return found
 
@@ -224,7 +223,7 @@ class _Pickler(pickle.Pickler):
         elif kind is torch.storage.TypedStorage:
             return _storage, (self._number(value._untyped_storage), value.dtype)
         elif kind is torch.UntypedStorage:
-            return _storage, (self._number(value), None)
+            return _storage, (self._number(value), torch.uint8)  # torch hands it to functions so, which a load gives a typed one
         return NotImplemented
 
 

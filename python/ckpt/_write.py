@@ -56,13 +56,13 @@ def _send(model: _ckpt.Model, stream: Any, target: Any, tell: Any, options: Dict
         _copy(stream, raw)
         end = raw.tell()
     except BaseException:
-        try:
+        try:  # why it did not take the bytes is what there is to say, whatever a device, or a BytesIO without memory, says now
             raw.truncate(end)
-        except OSError:  # a device: why it did not take the bytes is what there is to say
+            target.seek(end)
+        except (OSError, ValueError):
             pass
         raise
-    finally:
-        target.seek(end)
+    target.seek(end)
     return report
 
 

@@ -154,6 +154,8 @@ class _Storages:
     def get(self, index: int, dtype: Any, location: str, nbytes: int) -> Any:
         """Storage INDEX as a TypedStorage. Before flush() its values need not be there yet."""
         typed = self._made.get(index)
+        if typed is not None and not nbytes and typed.dtype is not dtype:
+            return torch.storage.TypedStorage(wrap_storage=typed._untyped_storage, dtype=dtype, _internal=True)
         if typed is None:
             place = self._without_memory.get(index)
             untyped = self._untyped(index, location, nbytes) if place is None else torch.UntypedStorage(0, device=place)
@@ -163,10 +165,10 @@ class _Storages:
                 typed.dtype, typed._untyped_storage = dtype, untyped
             else:
                 typed = torch.storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
-            # torch.load makes another one each time of what has no memory, wherever map_location put it; then it may be
+            # torch.load makes another one each time of what has no memory (an empty map has an address), wherever map_location put it; then it may be
             # of another dtype, too. Of a legacy file that is an empty one beside the first, without asking map_location again;
             # it grows to what a tensor shows of it
-            if nbytes and not self._fake and untyped.device.type != "meta":
+            if (nbytes or self._mmap) and not self._fake and untyped.device.type != "meta":
                 self._made[index] = typed
             elif self._is_legacy:
                 self._without_memory[index] = untyped.device
@@ -250,14 +252,17 @@ class _Storages:
         self.flush_devices()
 
 
+# what makes tensors of those dtypes that have no class of storages; torch before 2.1 has none
+_WITH_DTYPE: Any = getattr(torch._utils, "_rebuild_tensor_v3", None)
+
+
 class _Hooks:
     """Makes what is not plain, for the walker of the extension: see python/ckpt/_build.c."""
 
     calls = True
-    size = torch.Size
 
-    def __init__(self, model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool) -> None:
-        self._model, self._storages, self._place, self._strict = model, storages, place, weights_only
+    def __init__(self, model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, is_cast: bool) -> None:
+        self._model, self._storages, self._place, self._strict, self._is_cast = model, storages, place, weights_only, is_cast
         self._allowed = _allowed()
         self._callable = {id(value) for value in self._allowed.values()}
         self._keepers = {id(getattr(torch._utils, name)) for name in _KEEPERS if hasattr(torch._utils, name)}
@@ -341,6 +346,11 @@ class _Hooks:
                     raise
                 except TORCH_ERRORS as error:
                     raise bad_object("a tensor", error) from error
+        if self._is_cast and function is _WITH_DTYPE and type(args) is tuple and len(args) >= 7:
+            # the pickle has the dtype that was cast; storages of such tensors are bytes where they were not cast
+            storage = args[0]
+            if type(storage) is torch.storage.TypedStorage and storage.dtype is not torch.uint8:
+                args = (*args[:6], storage.dtype, *args[7:])
         if id(function) not in self._callable or type(args) is not tuple or kwargs is not None:
             if not self._strict:
                 return Opaque(function, args, kwargs, is_new)
@@ -415,7 +425,15 @@ class _Hooks:
     def factory(self, function: Any) -> Any:
         if self._strict and "collections.defaultdict" not in self._allowed:
             self.global_("collections", "defaultdict")
-        return factory_of(function) if isinstance(function, (Global, Opaque)) else function
+        if isinstance(function, (Global, Opaque)):
+            return factory_of(function)
+        if function is not None and not callable(function):
+            raise refuse("a defaultdict cannot make its items by %r" % (function,), "FORMAT")
+        return function
+
+    def size(self, items: Tuple[Any, ...]) -> Any:
+        with _making("a torch.Size"):
+            return torch.Size(items)
 
     def other(self, kind: str, value: Any) -> Any:
         if kind == "missing":
@@ -437,9 +455,9 @@ def _validate_sparse(weights_only: bool) -> None:
             validate()
 
 
-def _build(model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, read: bool = True) -> Any:
-    """What MODEL holds. Not READ: the bytes that STORAGES.flush() reads into main memory are not there yet."""
-    hooks = _Hooks(model, storages, place, weights_only)
+def _build(model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, read: bool = True, is_cast: bool = False) -> Any:
+    """What MODEL holds. Not READ: the bytes that STORAGES.flush() reads into main memory are not there yet. IS_CAST: edits cast dtypes."""
+    hooks = _Hooks(model, storages, place, weights_only, is_cast)
     tls = getattr(torch.serialization, "_serialization_tls", None)
     if tls is not None:
         before, tls.map_location = tls.map_location, place.map_location
@@ -572,7 +590,8 @@ def load(f: Any, map_location: Any = None, weights_only: Optional[bool] = True, 
         model, strict = _open(f, weights_only)
         try:
             place = _Place(map_location)
-            return _build(model, _Storages(model, place, bool(mmap)), place, strict)
+            is_cast = isinstance(f, Checkpoint) and any(edit["edit"] == "cast" for edit in f.edits)
+            return _build(model, _Storages(model, place, bool(mmap)), place, strict, is_cast=is_cast)
         finally:
             if not isinstance(f, Checkpoint):
                 model.close()

@@ -414,8 +414,11 @@ void ckpt_folder_discard(struct ckpt_folder *f)
 	for (unsigned i = 0; i < MOST_UNSYNCED; i++)
 		ckpt_sink_discard(f->unsynced[i]);
 	pthread_mutex_destroy(&f->lock);
-	if (f->made)
+	if (f->made && ckpt_tree_remove(f->temp) < 0 && f->owner >= 0) {
+		close(f->owner); /* there may be no other descriptor to list it with */
+		f->owner = -1;
 		ckpt_tree_remove(f->temp);
+	}
 	if (f->owner >= 0)
 		close(f->owner);
 	free(f->path);

@@ -120,6 +120,12 @@ def expect(condition, text, *values):
 
 def check_equal(pairs, world):
     """Every rank has what torch.load gives; only the source has a path."""
+    noted = {"x": torch.nn.Parameter(torch.ones(4).to(torch.float8_e4m3fn), requires_grad=False), "y": torch.ones(2, dtype=torch.int32).to(torch.uint16)}
+    for one in noted.values():
+        one.note = "an attribute: torch makes the tensor out of a storage without a dtype"
+    torch.save(noted, "noted.pt")
+    pairs = [*pairs, ("noted.pt", "noted.pt")]
+
     def work(rank):
         failed = []
         for source, reference in pairs:

@@ -7,6 +7,7 @@ is wrong, and at the end the counts.
 """
 
 import collections
+import io
 import math
 import os
 import pickle
@@ -290,8 +291,15 @@ def check_edits():
     base = torch.arange(6.0)
     torch.save({"model": collections.OrderedDict([("module.a", base), ("module.b", base[2:]), ("module.w", torch.nn.Parameter(torch.ones(2, 2)))]), "n": 7,
                 "other": [torch.ones(3, dtype=torch.int32)]}, "edits.pt")
+    small = torch.arange(6.0).to(torch.float8_e4m3fn)
+    noted = torch.nn.Parameter(small[:3], requires_grad=False)
+    noted.note = "x"
+    torch.save({"a": small, "b": small[2:], "noted": noted, "c": small.to(torch.float8_e5m2), "u": torch.arange(3, dtype=torch.int32).to(torch.uint16), "f": torch.ones(2)}, "small.pt")
+    small = ckpt.open("small.pt")
     with ckpt.open("edits.pt") as f:
         for name, edited in (("strip", f.strip_module()), ("cast", f.cast("bf16")), ("both", f.strip_module().cast("f16")), ("select", f.select("model.*")),
+                             *(("float8 to " + dtype, small.cast(dtype)) for dtype in ("bf16", "f16", "f32", "f64", "float8_e5m2", "float8_e4m3fn")),
+                             ("float8 to bf16 and on", small.cast("bf16").cast("f32").select("*")), ("float8", small.remap({"cuda:*": "cpu"})),
                              ("set", f.set("n", "text")), ("remap", f.remap({"cuda:*": "cpu"})), ("sanitize", f.sanitize()), ("nothing", f)):
             counts["edits"] += 1
             edited.save("edited.pt", overwrite=True)
@@ -309,6 +317,39 @@ def check_edits():
         pass
 
 
+def check_empty():
+    """Tensors without numbers share their storage where torch lets them: the same bytes are written again."""
+    empty = torch.empty(0, 3)
+    torch.save([empty, torch.nn.Parameter(empty), torch.empty(0), torch.ones(3), empty[:, :2]], "empty.pt")
+    for mmap in (True, False):
+        for place in (None, "cpu", "meta"):
+            written = []
+            for load in (torch.load, ckpt.torch.load):
+                stream = io.BytesIO()
+                torch.save(load("empty.pt", mmap=mmap, map_location=place, weights_only=True), stream)
+                written.append(stream.getvalue())
+            counts["empty"] += 1
+            if written[0] != written[1]:
+                yield "empty.pt, mmap %s, on %s: other bytes" % (mmap, place)
+
+
+def check_calls():
+    """What cannot be made is an error that names the file."""
+    for body in (b"ctorch\nSize\nN\x85\x85R.", b"ctorch\nSize\nX\1\0\0\0a\x85\x85R.", b"ccollections\ndefaultdict\nK\x01\x85R.", b"ccollections\ndefaultdict\nctorch\nfloat16\n\x85R."):
+        with zipfile.ZipFile("calls.pt", "w") as archive:
+            archive.writestr("calls/data.pkl", b"\x80\x02" + body)
+            archive.writestr("calls/version", "3\n")
+        for strict in (True, False):
+            counts["calls"] += 1
+            try:
+                yield "%r, weights_only %s: %r" % (body, strict, ckpt.torch.load("calls.pt", weights_only=strict))
+            except ckpt.Error as error:
+                if not str(error).startswith("calls.pt: "):
+                    yield "%r, weights_only %s: %r" % (body, strict, error)
+            except Exception as error:
+                yield "%r, weights_only %s: %r" % (body, strict, error)
+
+
 def check_bytes():
     """Errors about bytes in memory have no path."""
     for content in (b"no checkpoint", b"PK\x03\x04" + bytes(60), b"\x80\x02cos\nsystem\n."):
@@ -324,7 +365,7 @@ def check_bytes():
 def main():
     torch.set_num_threads(1)
     wrong = 0
-    for text in [*check_places(), *check_broken(), *check_behind(), *check_texts(), *check_edits(), *check_bytes()]:
+    for text in [*check_places(), *check_broken(), *check_behind(), *check_texts(), *check_edits(), *check_empty(), *check_calls(), *check_bytes()]:
         wrong += 1
         print("BAD\t%s" % text)
     with open(sys.argv[1], encoding="utf-8") as stream:
