@@ -290,7 +290,8 @@ def test_many_threads_read_one_checkpoint(model):
 def test_import_brings_nothing_large():
     code = ("import sys; before = set(sys.modules); import ckpt; "
             "print(sorted((set(sys.modules) - before) & {'numpy', 'torch', 'typing', 'ml_dtypes', 'threading', 're'}))")
-    out = subprocess.run([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, check=True, text=True).stdout
+    env = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(ckpt.__file__)))
+    out = subprocess.run([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, check=True, text=True, env=env).stdout
     assert out == "[]\n"
 
 

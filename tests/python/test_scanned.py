@@ -177,5 +177,7 @@ def read_a_copy():
 def test_what_is_interrupted_leaves_no_file_open(call):
     call()
     before = os.listdir("/proc/self/fd")
+    if interrupted_at_every_step(lambda: [None]) == 0:
+        pytest.skip("Python 3.12.1 tells of no opcodes here")
     assert interrupted_at_every_step(call) > 50
     assert len(os.listdir("/proc/self/fd")) == len(before)
