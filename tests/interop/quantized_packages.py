@@ -295,6 +295,20 @@ def awq_reference(case, weight, target):
         yield named("autoawq", "dequantize_gemm"), dequantize(parts["qweight"], parts["qzeros"], parts["scales"], 4, weight.options["group"]).t().contiguous().to(target)
 
 
+def bnb_dequantize(bnb, items, state):
+    """Its arithmetic in torch, where it is: of rows that are no whole blocks its kernel for AVX-512 takes the scales of other blocks (0.50.2)."""
+    default = importlib.import_module("bitsandbytes.backends.default.ops")
+    if not hasattr(default, "_dequantize_4bit_compute"):
+        return bnb.functional.dequantize_4bit(items, state)
+    scales = state.absmax
+    if state.nested:
+        scales = bnb.functional.dequantize_blockwise(scales, state.state2) + state.offset
+    code = importlib.import_module("bitsandbytes.backends.utils")._get_4bit_code(state.quant_type, items.device).clone()
+    if state.quant_type == "fp4" and state.shape[-1] % 2 == 0:
+        code[8] = -0.0      # as its kernels have it, which take no odd rows
+    return default._dequantize_4bit_compute(items.view(torch.uint8).reshape(-1), scales.float(), code, state.blocksize, state.shape, state.dtype)
+
+
 def bnb_4bits_reference(case, weight, target):
     bnb = load("bitsandbytes", bitsandbytes)
     if bnb is None:
@@ -303,7 +317,7 @@ def bnb_4bits_reference(case, weight, target):
     items, state = parts.pop("weight"), parts.pop("quant_state")
     parts["quant_state.bitsandbytes__" + weight.options["quant"]] = state
     state = bnb.functional.QuantState.from_dict(parts, torch.device("cpu"))
-    yield named("bitsandbytes", "dequantize_4bit"), bnb.functional.dequantize_4bit(items, state).to(target)
+    yield named("bitsandbytes", "dequantize_4bit"), bnb_dequantize(bnb, items, state).to(target)
 
 
 def bnb_int8_reference(case, weight, target):
@@ -416,7 +430,7 @@ def bnb_4bits_written(case):
     layer.weight = weight
     layer = layer.to("cpu")
     parts = of_state(layer.state_dict(), ())
-    value = bnb.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+    value = bnb_dequantize(bnb, layer.weight.data, layer.weight.quant_state)
     yield BASE + ".weight", parts, named("bitsandbytes", "Linear4bit"), value.to
 
 
