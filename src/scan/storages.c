@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Storages: what lies outside of the pickle (persistent ids), and files of torch inside bytes of it.
+ *
+ * What must stay true: what is looked into in bytes of a pickle is paid for out of one budget of the file (nested_budget), and
+ * what was decoded for that is given back.
+ */
+#include "scan/walk.h"
+
+#include "tensor/dtype.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 8 };
+
+static void not_understood(struct ckpt_scan_walk *w, const char *text)
+{
+	ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "%s", text);
+}
+
+/* ---- what lies outside ---- */
+
+static bool is_storage_class(const struct ckpt_value *v)
+{
+	const struct ckpt_scan_rule *rule;
+
+	if (v->kind != CKPT_GLOBAL)
+		return false;
+	rule = ckpt_scan_rule(v->u.global->module, v->u.global->name);
+	return rule->kind == CKPT_SCAN_DATA && strstr(v->u.global->name, "Storage");
+}
+
+/* None, or (key, first item, number of items): torch takes apart whatever can be, and reads it as that. */
+static bool is_view(const struct ckpt_value *v)
+{
+	const struct ckpt_value *const *at = v->u.seq.items;
+
+	return v->kind == CKPT_NONE || (v->kind == CKPT_TUPLE && v->u.seq.count == 3 && (ckpt_scan_is_text(at[0]) || at[0]->kind == CKPT_INT) && at[1]->kind == CKPT_INT &&
+					at[2]->kind == CKPT_INT);
+}
+
+/* ('storage', class, key, location, number of items[, view]) */
+static bool is_storage(const struct ckpt_seq *id)
+{
+	const struct ckpt_value *const *at = id->items;
+
+	return (id->count == 5 || id->count == 6) && ckpt_value_is_str(at[0], "storage") &&
+	       is_storage_class(at[1]) && (ckpt_scan_is_text(at[2]) || at[2]->kind == CKPT_INT) &&
+	       ckpt_scan_is_text(at[3]) && at[4]->kind == CKPT_INT && (id->count == 5 || is_view(at[5]));
+}
+
+static void say_class_source(struct ckpt_scan_walk *w)
+{
+	ckpt_scan_find(
+		w->s, CKPT_SCAN_NEEDS_OBJECTS, "source", ckpt_scan_at(w),
+		"a class of a module, with the text of its source, which torch compares, and writes to a file if the class has dump_patches");
+}
+
+/* torch.package: ('reduce_package', [number,] function, arguments) */
+static void check_package_call(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
+{
+	if (id->count < 3) {
+		not_understood(w, "a persistent id that torch.package does not write");
+		return;
+	}
+	ckpt_scan_called(w, CKPT_CALL_REDUCE, id->items[id->count - 2], id->items[id->count - 1],
+			 NULL);
+	ckpt_scan_find(w->s, CKPT_SCAN_NEEDS_OBJECTS, "call", ckpt_scan_at(w), "a call that torch.package makes with itself as the first argument");
+}
+
+/* Records of these names are numbers, for whoever loads the file. */
+static void note_storage(struct ckpt_scan_walk *w, const struct ckpt_value *key)
+{
+	char number[24];
+	const char *text = key->u.bytes.ptr, *copy;
+	size_t len = (size_t)key->u.bytes.len;
+	bool there;
+
+	if (key->kind == CKPT_INT) {
+		snprintf(number, sizeof(number), "%lld", (long long)key->u.integer);
+		text = number;
+		len = strlen(number);
+	}
+	copy = ckpt_arena_copy(w->s->arena, text, len);
+	if (!copy || !ckpt_strmap_insert(w->s->storages, copy, len, 0, &there))
+		w->s->no_memory = true;
+}
+
+/*
+ * torch makes one storage for a key, at its first mention. Streams may have views of it with
+ * another class, which 1.7 does not know.
+ */
+static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
+{
+	const struct ckpt_value *key = id->items[2];
+	const char *cls = id->items[1]->kind == CKPT_GLOBAL ? id->items[1]->u.global->name : "";
+	uint64_t said = (uint64_t)id->items[4]->u.integer * 0x9E3779B97F4A7C15, *there;
+	struct ckpt_strmap *map = w->s->said_in_package ? w->s->said_in_package : &w->said;
+	bool was_there;
+
+	w->has_quantized |= ckpt_dtype_is_quantized(ckpt_dtype_of_storage(cls));
+	if (!ckpt_scan_is_text(key))
+		return;
+	while (*cls)
+		said = (said ^ (uint8_t)*cls++) * 0x100000001B3;
+	said = said << 1 | ckpt_value_is_str(id->items[3], "meta");
+	there = ckpt_strmap_find(map, key->u.bytes.ptr, (size_t)key->u.bytes.len);
+	was_there = there;
+	if (!there) { /* a package's keys live longer than the pickle */
+		const char *copy = map == &w->said ? key->u.bytes.ptr : ckpt_arena_copy(w->s->arena, key->u.bytes.ptr, (size_t)key->u.bytes.len);
+
+		there = copy ? ckpt_strmap_insert(map, copy, (size_t)key->u.bytes.len, said, &was_there) : NULL;
+	}
+	w->s->no_memory |= !there;
+	if (!there || !was_there || *there == said)
+		return;
+	/* torch 1.13 keeps the first, with or without numbers; 2.6 does not keep one without */
+	if ((*there ^ said) & 1)
+		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "storage", ckpt_scan_at(w), "a storage that is on the device meta, without numbers, and elsewhere");
+	w->has_two_classes = true;
+	/* torch.package gives the bytes of the first mention the class of each */
+	if (w->s->in_package)
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "storage", ckpt_scan_at(w), "a storage of a package that is said to be of two classes, or lengths");
+	else
+		ckpt_scan_find(w->s, CKPT_SCAN_PLAIN, "note", ckpt_scan_at(w), "a storage that is said to be of two classes, or lengths");
+}
+
+void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid)
+{
+	const struct ckpt_seq *id = pid && pid->kind == CKPT_TUPLE ? &pid->u.seq : NULL;
+
+	if (!(w->in->flags & CKPT_SCAN_STORAGES))
+		not_understood(w, "a persistent id, which only a program of its own can load");
+	else if (w->in->flags & CKPT_SCAN_TAR_IDS && (!pid || ckpt_scan_is_text(pid)))
+		return; /* the number of a tensor */
+	else if (id && id->count == 3 && w->in->flags & CKPT_SCAN_TAR_IDS)
+		say_class_source(w);
+	else if (id && id->count && ckpt_value_is_str(id->items[0], "module") && id->count == 4)
+		say_class_source(w);
+	else if (id && id->count && ckpt_value_is_str(id->items[0], "reduce_package"))
+		check_package_call(w, id);
+	else if (!id || !is_storage(id))
+		not_understood(w, "a persistent id that torch does not write");
+	else {
+		if (w->s->is_unpacked)
+			not_understood(w, "a storage of an unpacked torch.package, of which other pickles may say something else, and whose file may have another size");
+		compare_storage(w, id);
+		if (w->s->storages)
+			note_storage(w, id->items[2]);
+	}
+}
+
+/* ---- pickles in pickles ---- */
+
+/* A text of which each character is a byte, as protocol 2 has bytes. OWN: to be freed, or NULL. */
+static bool bytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, const uint8_t **out,
+		     uint64_t *len, uint8_t **own)
+{
+	const struct ckpt_value *text;
+
+	*own = NULL;
+	if (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTEARRAY) {
+		*out = (const uint8_t *)v->u.bytes.ptr;
+		*len = v->u.bytes.len;
+		return true;
+	}
+	if (!ckpt_value_is_call_of(v, "_codecs", "encode") || v->u.call->args->kind != CKPT_TUPLE ||
+	    !v->u.call->args->u.seq.count)
+		return false;
+	text = v->u.call->args->u.seq.items[0];
+	if (text->kind != CKPT_STR)
+		return false;
+	*out = *own = malloc((size_t)text->u.bytes.len + 1);
+	w->s->no_memory |= !*own;
+	return *own && ckpt_latin1_narrow(text->u.bytes.ptr, text->u.bytes.len, *own, len);
+}
+
+/* LEN bytes that V stands for are a file of torch. */
+static void look_into_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v, const uint8_t *bytes, uint64_t len)
+{
+	struct ckpt_scanner *s = w->s;
+	struct ckpt_source *source;
+	const char *before = s->where;
+	bool weights = s->weights;
+	char place[64];
+
+	if (ckpt_scan_is_cancelled(s)) {
+		s->rc = CKPT_E_CANCELLED;
+		return;
+	}
+	if (s->depth >= MOST_DEPTH || len > s->nested_budget) {
+		not_understood(w, "files in files, more than are looked into");
+		return;
+	}
+	s->nested_budget -= len;
+	snprintf(place, sizeof(place), "bytes@0x%llx", (unsigned long long)ckpt_scan_at(w));
+	ckpt_scan_enter(s, place, strlen(place));
+	s->depth++;
+	s->weights = false;
+	s->result = 0;
+	if (ckpt_source_from_memory(bytes, (size_t)len, &source, NULL) == 0) {
+		if (!ckpt_scan_source(s, source, CKPT_SCAN_PART))
+			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
+				       "is given to torch.load, and is no file of torch");
+		ckpt_source_unref(source);
+	} else {
+		s->no_memory = true;
+	}
+	if (s->result == CKPT_TYPE_STORAGE) {
+		const void *key = ckpt_arena_copy(w->m.arena, &v, sizeof(v)), *storage = ckpt_arena_copy(w->m.arena, &s->result_storage, sizeof(s->result_storage));
+		bool there;
+
+		ckpt_scan_mark(v, CKPT_SCAN_HOLDS_STORAGE);
+		s->no_memory |= !key || !storage || !ckpt_strmap_insert(&w->sizes, key, sizeof(v), (uintptr_t)storage, &there);
+	} else {
+		/* torch calls it for storages: how deep others are, what they equal as a key, is not known here */
+		not_understood(w, "loads a file of torch whose object is no storage");
+	}
+	s->weights = weights;
+	s->depth--;
+	s->where = before;
+}
+
+void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const uint8_t *bytes;
+	uint8_t *own;
+	uint64_t len;
+
+	if (v == w->nested)
+		return; /* the same once more */
+	if (bytes_of(w, v, &bytes, &len, &own)) {
+		w->nested = v;
+		look_into_bytes(w, v, bytes, len);
+	} else {
+		not_understood(w, "loads a file of torch out of bytes that are not in the pickle");
+	}
+	free(own);
+}
