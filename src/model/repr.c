@@ -92,7 +92,7 @@ static bool put_encoded_bytes(const struct ckpt_value *v, struct ckpt_buf *out)
 	char bytes[MOST_QUOTED + 1];
 	uint64_t len = 0;
 
-	if (call->kind != CKPT_CALL_REDUCE || call->state || call->items.count || call->pairs.count)
+	if (call->kind != CKPT_CALL_REDUCE || call->args->kind != CKPT_TUPLE || call->state || call->items.count || call->pairs.count)
 		return false;
 	if (text || !(ckpt_value_is_call_of(v, "builtins", "bytes") || ckpt_value_is_call_of(v, "__builtin__", "bytes"))) {
 		if (args->count != 2 || text->kind != CKPT_STR || !ckpt_value_is_call_of(v, "_codecs", "encode") ||
