@@ -94,7 +94,7 @@ int ckpt_quant_choose(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 	rc = ckpt_quant_check_others(q, err);
 	if (rc == 0 && found < 0 && q->config.says && !as)
 		rc = ckpt_quant_check_left_over(q, err);
-	if (rc == 0 && (found == 0 || q->config.says))
+	if (rc == 0 && (found == 0 || q->config.says || as))
 		rc = ckpt_quant_check_called_codes(q, err);
 	if (rc < 0)
 		return rc;

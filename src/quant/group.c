@@ -465,7 +465,11 @@ static int name_result(struct ckpt_quant_group *g, struct ckpt_error *err)
 	       front = name_len >= e->key_len ? name_len - e->key_len : 0;
 	const char *result = g->result + (!g->base_len && g->result[0] == '.');
 	struct ckpt_buf key = { 0 }, name = { 0 };
+	char shown[200];
 
+	if (memchr(g->base, '\0', g->base_len)) /* keys are counted, names of tensors are not */
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%s' has a zero byte in its name: the plain weight could not be named",
+				 ckpt_escape(shown, sizeof(shown), e->t->name, name_len));
 	ckpt_buf_add(&key, g->base, g->base_len);
 	ckpt_buf_add(&key, result, strlen(result) + 1);
 	ckpt_buf_add(&name, e->t->name, front);
@@ -479,11 +483,23 @@ static int name_result(struct ckpt_quant_group *g, struct ckpt_error *err)
 	return g->key && g->name ? 0 : ckpt_arena_fail(g->quant->arena, err);
 }
 
+/* Of bitsandbytes: a weight of a layer that has no numbers of its own, whatever stands beside it. */
+static bool is_bitsandbytes_codes(const struct ckpt_quant_entry *e)
+{
+	uint32_t front;
+
+	return ckpt_quant_ends_as(e, ".weight", &front) &&
+	       (e->t->dtype == CKPT_DTYPE_INT8 || (e->t->dtype == CKPT_DTYPE_UINT8 && e->t->ndim == 2 && e->t->shape[1] == 1));
+}
+
 /* Names that only codes have. */
-static bool is_called_codes(const struct ckpt_quant_entry *e)
+static bool is_called_codes(const struct ckpt_quant *q, const struct ckpt_quant_entry *e)
 {
 	static const char *const names[] = { ".weight_packed", ".qweight", "._weight_qdata" };
 	uint32_t front;
+
+	if (q->format && !strcmp(q->format->name, "bitsandbytes") && is_bitsandbytes_codes(e))
+		return true;
 
 	for (size_t i = 0; ckpt_quant_is_code(e->t->dtype) && i < sizeof(names) / sizeof(names[0]); i++)
 		if (ckpt_quant_ends_as(e, names[i], &front))
@@ -498,7 +514,7 @@ int ckpt_quant_check_called_codes(const struct ckpt_quant *q, struct ckpt_error 
 	for (uint32_t i = 0; i < q->entry_count; i++) {
 		const struct ckpt_quant_entry *e = &q->entries[i];
 
-		if (!e->group && !e->dropped && is_called_codes(e))
+		if (!e->group && !e->dropped && is_called_codes(q, e))
 			return ckpt_fail(err, CKPT_E_FORMAT, "'%s' has no scales beside it",
 					 ckpt_escape(shown, sizeof(shown), e->t->name,
 						     strlen(e->t->name)));
@@ -521,6 +537,37 @@ int ckpt_quant_check_left_over(const struct ckpt_quant *q, struct ckpt_error *er
 					 ckpt_escape(shown, sizeof(shown), e->t->name,
 						     strlen(e->t->name)),
 					 ckpt_dtype_name(e->t->dtype));
+	}
+	return 0;
+}
+
+static bool are_of_one_kind(const struct ckpt_quant_group *a, const struct ckpt_quant_group *b)
+{
+	return a->parts[CKPT_PART_ITEMS].entry->t->dtype == b->parts[CKPT_PART_ITEMS].entry->t->dtype &&
+	       !strcmp(a->parts[CKPT_PART_ITEMS].suffix, b->parts[CKPT_PART_ITEMS].suffix);
+}
+
+/* An order of columns that a weight lacks, and its like has, may be lost; so may zero points, where no configuration speaks of them. */
+static int check_alike(const struct ckpt_quant *q, struct ckpt_error *err)
+{
+	static const enum ckpt_part_role roles[] = { CKPT_PART_GROUPS, CKPT_PART_ZEROS };
+	char shown[200], other[200];
+
+	for (uint32_t i = 1; i < q->group_count; i++) {
+		const struct ckpt_quant_group *g = q->groups[i], *first = NULL;
+
+		for (uint32_t k = 0; !first && k < i; k++)
+			first = are_of_one_kind(q->groups[k], g) ? q->groups[k] : NULL;
+		for (size_t r = 0; first && r < (q->config.says ? 1u : 2u); r++) {
+			const struct ckpt_quant_entry *one = g->parts[roles[r]].entry, *its = first->parts[roles[r]].entry;
+			const char *lacks = (one ? first : g)->name;
+
+			if (!one == !its)
+				continue;
+			return ckpt_fail(err, CKPT_E_FORMAT, "'%s' lacks what another weight has with '%s'",
+					 ckpt_escape(shown, sizeof(shown), lacks, strlen(lacks)),
+					 ckpt_escape(other, sizeof(other), (one ? one : its)->t->name, strlen((one ? one : its)->t->name)));
+		}
 	}
 	return 0;
 }
@@ -548,7 +595,7 @@ static int fill_all(struct ckpt_quant *q, struct ckpt_error *err)
 			rc = name_result(g, err);
 	}
 	q->group_count = kept;
-	return rc;
+	return rc < 0 ? rc : check_alike(q, err);
 }
 
 int ckpt_quant_group_all(struct ckpt_quant *q, const struct ckpt_quant_format *format,

@@ -661,8 +661,38 @@ def another_format(file):
             yield "weights of %s %s" % (make.__name__, "alone" if alone else "as well"), other
 
 
+def neighbours(file, parts):
+    """A second weight like the first, but for one part; and names that no tensor of a new file can have."""
+    own = {name: one for name, one in file.tensors.items() if name.startswith(X)}
+    if file.metadata or not own:
+        return
+    twice = changed(file)
+    twice.tensors.update({name.replace("layers.0", "layers.1"): one for name, one in own.items()})
+    for part in parts:
+        lost = part.name.replace("layers.0", "layers.1")
+        if lost == part.name or lost not in twice.tensors or part.optional:
+            continue
+        for config in (file.config, {}):
+            if not config and not part.name.endswith(("g_idx", "weight_zero_point")):
+                continue
+            other = changed(twice)
+            other.config = config
+            del other.tensors[lost]
+            yield "of two weights one lacks '%s', %s" % (part.name[len(X):], "with its config" if config else "without a config"), other
+    if file.config["quantization_config"].get("quant_method") == "bitsandbytes":
+        other = changed(twice)
+        for name in own:
+            if not name.endswith(".weight"):
+                del other.tensors[name.replace("layers.0", "layers.1")]
+        yield "of two weights one has nothing but its codes", other
+    other = changed(file)
+    other.tensors = {name.replace("model.layers.0", "a\0z"): one for name, one in file.tensors.items()}
+    yield "a zero byte in the name", other
+
+
 def damages(scheme, file, parts, wrong):
     yield from another_format(file)
+    yield from neighbours(file, parts)
     yield from missing(file, parts)
     yield from two_names(file, parts)
     yield from other_configs(file, wrong)
