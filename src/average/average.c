@@ -143,7 +143,10 @@ static int open_whole(struct ckpt_averager *a, struct ckpt_error *err)
 	return rc;
 }
 
-/* A mean of codes means nothing, nor does one of scales without them: is a chosen tensor of model I a part of a quantized weight? */
+/*
+ * A mean of codes means nothing, nor does one of scales without them, and codes of the last input do not belong to means of the
+ * rest: is a chosen tensor of model I a part of a quantized weight?
+ */
 static int check_parts(struct ckpt_averager *a, size_t i, const struct ckpt_kept *kept,
 		       struct ckpt_error *err)
 {
@@ -152,7 +155,7 @@ static int check_parts(struct ckpt_averager *a, size_t i, const struct ckpt_kept
 
 	for (uint32_t k = 0; kept->count && k < model->tensor_count; k++) {
 		const struct ckpt_tensor *t = &model->tensors[k];
-		int rc = t->name && ckpt_dtype_is_floating(t->dtype) && ckpt_kept_has(kept, t);
+		int rc = t->name && (ckpt_dtype_is_floating(t->dtype) || a->o.flags & CKPT_AVERAGE_OTHERS_LAST) && ckpt_kept_has(kept, t);
 
 		if (rc > 0 && a->only.count)
 			rc = ckpt_patterns_match(&a->only, t->name, err);

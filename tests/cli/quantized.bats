@@ -582,3 +582,23 @@ PY
 	cp model.safetensors two.safetensors
 	ckpt average model.safetensors two.safetensors out3.safetensors; want 0
 }
+
+@test "codes of the last input are no part of a mean, where all parts are integers, too" {
+	python3 - <<'PY'
+import json, struct
+def write(path, tensors):
+    header, data = {}, b""
+    for name, (dtype, shape, part) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}
+        data += part
+    text = json.dumps(header).encode()
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
+for path, code in (("one.safetensors", 0x11), ("two.safetensors", 0x22)):
+    write(path, {"e.gate_up_proj_blocks": ("U8", [1, 2, 1, 16], bytes([code] * 32)), "e.gate_up_proj_scales": ("U8", [1, 2, 1], bytes([127, 127])),
+                 "e.gate_up_proj_bias": ("F32", [1, 2], struct.pack("<2f", 1, code))})
+PY
+	ckpt average --others last one.safetensors two.safetensors out.safetensors
+	[[ $status = 2 && $stderr = *"'e.gate_up_proj_blocks' is a part of a quantized weight, whose parts have no mean"* ]]
+	[ ! -e out.safetensors ]
+	ckpt average --others last --only '*_bias' one.safetensors two.safetensors out.safetensors; want 0
+}
