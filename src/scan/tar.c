@@ -112,6 +112,9 @@ static bool read_storage(struct table *t)
 	cls = item(t, 2);
 	dtype = cls->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(cls->u.global->name)
 					 : CKPT_DTYPE_UNKNOWN;
+	if (ckpt_dtype_is_quantized(dtype)) /* which torch 0.1 did not have; there is nothing that could say the scale */
+		ckpt_scan_find(t->s, CKPT_SCAN_UNREADABLE, "state", t->at,
+			       "a tar with storages of %s: tensors of them have no numbers that they are quantized by", ckpt_dtype_name(dtype));
 	return dtype != CKPT_DTYPE_UNKNOWN && t->len - t->at >= 8 &&
 	       !__builtin_mul_overflow(read_number(t, 8), ckpt_dtype_size(dtype), &nbytes) &&
 	       skip(t, 8) && skip(t, nbytes);

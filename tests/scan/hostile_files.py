@@ -142,6 +142,11 @@ def streams():
 
 def tensors_of_tars():
     """torch makes every tensor of the table, and its storage as large as the tensor wants it, whether the object has it or not."""
+    for kind, size in (("QInt8", 1), ("QUInt8", 1), ("QInt32", 4), ("QUInt4x2", 1), ("QUInt2x4", 1)):
+        storages = proto(2, b"K\x01") + proto(2, b"(K\x01" + value("cpu") + files.glob("torch", kind + "Storage") + b"t") + struct.pack("<q", 4) + bytes(4 * size) + proto(2, b"]")
+        one = proto(2, b"(K\x02K\x01" + files.glob("torch", kind + "Tensor") + b"t") + struct.pack("<iiqqq", 1, 0, 4, 1, 0)
+        for use, body in (("none", value({"a": 1})), ("value", b"}(" + value("w") + b"U\x012Qu")):
+            sample("tar_quantized_%s_%s.pt" % (kind, use), tar_of(old_tar(proto(2, body), storages, proto(2, b"K\x01") + one)), "a quantized tensor without the numbers that it is quantized by", NOT_DECIDED)
     storages = proto(2, b"K\x01") + proto(2, b"(K\x01" + value("cpu") + files.glob("torch", "FloatStorage") + b"t") + struct.pack("<q", 4) + bytes(16) + proto(2, b"]")
     for name, sizes, strides, offset, wanted in (("fine", (4,), (1,), 0, {"plain"}), ("empty", (0,), (1,), 0, {"plain"}), ("size", (5,), (1,), 0, NOT_DECIDED), ("many", (1 << 30,), (1,), 0, NOT_DECIDED), ("stride", (2, 2), (1 << 40, 1), 0, NOT_DECIDED),
                                                  ("offset", (1,), (1,), 4, NOT_DECIDED), ("no_end", (1 << 62, 2), (1 << 62, 1), 0, NOT_DECIDED), ("row", (2, 2), (2, 1), 0, {"plain"})):
