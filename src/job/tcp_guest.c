@@ -165,10 +165,12 @@ static int exchange_proofs(struct ckpt_tcp_meeting *m, uint64_t deadline, struct
 		rc = how > CKPT_TCP_CALL_PROVEN ? fail_call(m, how, &challenge, &why) : 0;
 	}
 	if (rc < 0 && how > CKPT_TCP_CALL_PROVEN && m->is_fixed) {
-		/* an address of rank 0's host may be that of another host here */
-		ckpt_error_text(&why, m->why, sizeof(m->why));
+		/* an address of rank 0's host may be that of another host here; if not, the next failure to connect says less */
+		ckpt_error_text(&why, m->said, sizeof(m->said));
 		return 0;
 	}
+	if (rc == 0 && m->is_fixed)
+		m->said[0] = '\0';
 	if (rc < 0 && how > CKPT_TCP_CALL_PROVEN && err)
 		*err = why;
 	return rc < 0 ? rc : 1;

@@ -47,7 +47,7 @@ struct ckpt_tcp_meeting {
 	uint64_t found_at;
 	bool is_fixed; /* FOUND is given, and not to be looked up */
 	char why[200];	   /* it is not connected, as far as it is known */
-	char said[200];	   /* by rank 0, why not now */
+	char said[200];	   /* by rank 0, or what seemed to be it: why not now */
 	char waiting[160]; /* for whom rank 0 waits, as it said last */
 
 	/* On rank 0. */

@@ -656,6 +656,27 @@ static void another_secret_is_none_of_ours(void **state)
 	check_text(1, CKPT_E_PEER, "has another token");
 }
 
+/* What rank 0 said says more than that nobody listens at its next address, or there any more. */
+static void what_rank_0_said_is_told_though_another_address_is_dead(void **state)
+{
+	static const uint8_t other[CKPT_WIRE_KEY] = { 9 };
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct sockaddr_in nobody = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(1) };
+	struct sockaddr_storage dead = { 0 };
+
+	(void)state;
+	make_ranks(2, 1, NULL);
+	memcpy(&dead, &nobody, sizeof(nobody));
+	ckpt_tcp_spot_write(&dead, ranks[1].place.spots[1]);
+	ranks[1].place.count = 2;
+	assert_int_equal(ckpt_tcp_star_new(&ranks[1].world, other, &ranks[1].place, &ranks[1].star, &err), 0);
+	start(0);
+	start(1);
+	pthread_join(ranks[0].thread, NULL);
+	pthread_join(ranks[1].thread, NULL);
+	check_text(1, CKPT_E_PEER, "has another token");
+}
+
 static void an_interface_that_is_not_there_is_told(void **state)
 {
 	(void)state;
@@ -727,6 +748,7 @@ UNIT_SUITE(test_transport_tcp)
 		TEST(whichever_call_fails_all_ranks_end),
 		TEST(a_rank_that_hangs_while_they_connect_is_named_on_all),
 		TEST(another_secret_is_none_of_ours),
+		TEST(what_rank_0_said_is_told_though_another_address_is_dead),
 		TEST(an_interface_that_is_not_there_is_told),
 		TEST(it_can_be_cancelled),
 		TEST(it_can_be_cancelled_while_others_connect),
