@@ -29,7 +29,8 @@ static bool no_sync, make_folders, keep_going, all_or_none, best_effort, print_s
 	evict;
 static const char *verify, *expect, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
 	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json,
-	*gpu, *rendezvous, *init_timeout, *token_file, *interface, *progress, *metrics, *bandwidth;
+	*gpu, *rendezvous, *init_timeout, *token_file, *interface, *progress, *metrics, *bandwidth,
+	*direct;
 static struct evict_wish evict_wish;
 static FILE *results; /* standard output, as it was when the command began */
 
@@ -50,6 +51,8 @@ static const struct opt opts[] = {
 	OPT_STR("readers", 0, &readers, "N", "let N ranks read, each its own part; default: 1"),
 	OPT_STR("bandwidth", 0, &bandwidth, "RATE",
 		"read and send at most RATE bytes a second, 200M, for jobs that run"),
+	OPT_STR("direct", 0, &direct, "WHEN",
+		"read past the page cache: always, never, auto (to GPUs)"),
 	OPT_STR("verify", 0, &verify, "HOW",
 		"check crc (all that comes), none, or reread (also what the disk has)"),
 	OPT_STR("expect", 0, &expect, "CRC32",
@@ -267,6 +270,11 @@ static int parse_words(struct ckpt_broadcast_options *o)
 	if (bandwidth && (!parse_size(bandwidth, &o->bandwidth) || !o->bandwidth))
 		return wrong_usage(&cmd_broadcast, "%s: wanted bytes a second, such as 200M",
 				   option_text(&cmd_broadcast, "bandwidth", bandwidth));
+	if (direct && strcmp(direct, "auto") && strcmp(direct, "always") && strcmp(direct, "never"))
+		return wrong_usage(&cmd_broadcast, "%s: wanted auto, always or never",
+				   option_text(&cmd_broadcast, "direct", direct));
+	if (direct && strcmp(direct, "auto") != 0)
+		o->flags |= *direct == 'a' ? CKPT_BROADCAST_DIRECT : CKPT_BROADCAST_CACHED;
 	if (progress && !strcmp(progress, "json"))
 		watch_as_json();
 	else if (progress && *progress && strcmp(progress, "1") != 0 && strcmp(progress, "0") != 0 &&

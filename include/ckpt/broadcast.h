@@ -69,6 +69,12 @@ enum ckpt_broadcast_flags {
 	 * that were replaced by it are lost.
 	 */
 	CKPT_BROADCAST_ALL_OR_NONE = 1 << 11,
+	/*
+	 * Ranks that read do so past the page cache (O_DIRECT), where the file system can. Without both of these flags: of what is not
+	 * cached, if it goes to a GPU. CACHED: never.
+	 */
+	CKPT_BROADCAST_DIRECT = 1 << 12,
+	CKPT_BROADCAST_CACHED = 1 << 13,
 };
 
 /*

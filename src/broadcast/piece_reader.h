@@ -10,12 +10,19 @@
  */
 struct ckpt_piece_reader;
 
+/* Whether files are read past the page cache. */
+enum ckpt_direct {
+	CKPT_DIRECT_NEVER,
+	CKPT_DIRECT_ALWAYS, /* where the file system can, and places fit */
+	CKPT_DIRECT_AUTO,   /* ... of pieces that are not in the cache */
+};
+
 /*
  * Both borrowed. PATHS, by file, may be NULL on ranks that read nothing. No more than RATE bytes are read in a second; 0: there is
  * no limit.
  */
 int ckpt_piece_reader_new(const struct ckpt_manifest *manifest, const char *const *paths, uint64_t rate,
-			  struct ckpt_piece_reader **out, struct ckpt_error *err);
+			  enum ckpt_direct direct, struct ckpt_piece_reader **out, struct ckpt_error *err);
 void ckpt_piece_reader_free(struct ckpt_piece_reader *reader);
 
 /*

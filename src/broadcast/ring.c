@@ -13,7 +13,6 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
-#include "broadcast/piece_reader.h"
 #include "broadcast/slots.h"
 #include "io/fault.h"
 
@@ -419,7 +418,7 @@ int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **ou
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->has_work, NULL);
 	pthread_cond_init(&r->has_moved, NULL);
-	rc = ckpt_piece_reader_new(r->o.manifest, r->o.sources, r->o.rate, &r->reader, err);
+	rc = ckpt_piece_reader_new(r->o.manifest, r->o.sources, r->o.rate, r->o.direct, &r->reader, err);
 	if (rc == 0)
 		rc = make_tables(r, err);
 	if (rc == 0)

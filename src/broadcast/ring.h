@@ -4,6 +4,7 @@
 
 #include "broadcast/landing.h"
 #include "broadcast/manifest.h"
+#include "broadcast/piece_reader.h"
 #include "broadcast/transport.h"
 #include "gpu/slab.h"
 
@@ -27,6 +28,7 @@ struct ckpt_ring_options {
 	unsigned depth, threads;
 	uint32_t readers; /* ranks below it read, in turn */
 	uint64_t rate;	  /* bytes a second that this rank reads at most; 0: there is no limit */
+	enum ckpt_direct direct;
 	bool crc;	  /* compute checksums of all bytes */
 	uint64_t stall_nsec;
 	const volatile int *cancel; /* NULL, or not 0 ends it here at once, if the transport tells the others */

@@ -42,7 +42,7 @@ static const unsigned KNOWN_FLAGS =
 	CKPT_BROADCAST_NO_SYNC | CKPT_BROADCAST_NO_VERIFY | CKPT_BROADCAST_NO_TARGET |
 	CKPT_BROADCAST_REPLACE | CKPT_BROADCAST_NEW | CKPT_BROADCAST_MAY_EXIT |
 	CKPT_BROADCAST_TO_GPU | CKPT_BROADCAST_REREAD | CKPT_BROADCAST_MKDIR |
-	CKPT_BROADCAST_KEEP_GOING | CKPT_BROADCAST_ALL_OR_NONE;
+	CKPT_BROADCAST_KEEP_GOING | CKPT_BROADCAST_ALL_OR_NONE | CKPT_BROADCAST_DIRECT | CKPT_BROADCAST_CACHED;
 
 static uint64_t or_else(uint64_t value, uint64_t standard)
 {
@@ -137,6 +137,8 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 	if (o->flags & CKPT_BROADCAST_KEEP_GOING && o->flags & CKPT_BROADCAST_ALL_OR_NONE)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "to keep going and all or none are two different wishes");
+	if (o->flags & CKPT_BROADCAST_DIRECT && o->flags & CKPT_BROADCAST_CACHED)
+		return ckpt_fail(&s->err, CKPT_E_ARG, "to read past the page cache and through it are two different wishes");
 	if (o->has_expected && o->flags & CKPT_BROADCAST_NO_VERIFY)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "a checksum is expected, but none is to be made");

@@ -10,8 +10,8 @@
 
 /* The bytes, in chunks, and the votes between them. */
 
-/* Bytes. What the ranks have is drained for a vote; where nothing is written, only reading can fail. */
-static const uint64_t VOTE_EVERY = 1 << 30, VOTE_EVERY_UNWRITTEN = 4ull << 30;
+enum { UNWRITTEN = 4 };
+uint64_t ckpt_step_vote_every = 1 << 30;
 
 /* The first error of reading or writing here, if any. */
 static int ring_error(struct ckpt_session *s, int *code)
@@ -60,10 +60,18 @@ static int list_sources(struct ckpt_session *s)
 	return s->paths ? 0 : ckpt_fail_nomem(&s->err);
 }
 
+/* Past the page cache: of its own accord only into page-locked memory, where copying out of it is what takes the time. */
+static enum ckpt_direct choose_direct(const struct ckpt_session *s)
+{
+	if (s->o.flags & (CKPT_BROADCAST_DIRECT | CKPT_BROADCAST_CACHED))
+		return s->o.flags & CKPT_BROADCAST_DIRECT ? CKPT_DIRECT_ALWAYS : CKPT_DIRECT_NEVER;
+	return s->agreement.transport->ops->is_on_gpu ? CKPT_DIRECT_AUTO : CKPT_DIRECT_NEVER;
+}
+
 static int open_ring(struct ckpt_session *s)
 {
 	bool writes = !(s->o.flags & (CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU));
-	uint64_t vote_every = (writes ? VOTE_EVERY : VOTE_EVERY_UNWRITTEN) / s->o.chunk;
+	uint64_t vote_every = ckpt_step_vote_every * (writes ? 1 : UNWRITTEN) / s->o.chunk;
 	struct ckpt_ring_options options = {
 		.transport = s->agreement.transport,
 		.manifest = &s->manifest,
@@ -74,6 +82,7 @@ static int open_ring(struct ckpt_session *s)
 		.threads = s->o.threads,
 		.readers = s->o.readers,
 		.rate = s->o.bandwidth / s->o.readers,
+		.direct = choose_direct(s),
 		.crc = !(s->o.flags & CKPT_BROADCAST_NO_VERIFY),
 		.cancel = s->o.cancel,
 		.stall_nsec = s->agreement.patience_nsec,

@@ -18,6 +18,12 @@ int ckpt_step_offer(struct ckpt_session *s);
  */
 int ckpt_step_place(struct ckpt_session *s);
 
+/*
+ * Bytes between two votes on the way, and four times as many where nothing is written and only reading can fail. What the ranks have
+ * is drained for a vote. For tests.
+ */
+extern uint64_t ckpt_step_vote_every;
+
 /* Carry the bytes. */
 int ckpt_step_carry(struct ckpt_session *s);
 

@@ -525,6 +525,28 @@ assert d["phase"] == "failed" and d["code"] == 3 and d["error"] == "missing.pt: 
 	[[ $status != 0 && $stderr = *"a bandwidth of 102400 bytes a second, wanted 64 KiB or more for each rank that reads"* ]]
 }
 
+@test "what is read past the page cache is the same" {
+	mkdir -p dir/sub
+	head -c 5000001 /dev/urandom > big
+	head -c 1234567 /dev/urandom > dir/one; head -c 70001 /dev/urandom > dir/sub/two; : > dir/empty; head -c 4096 /dev/urandom > dir/page
+	for when in always never auto; do
+		ckpt broadcast -q --if-exists replace --direct $when big out; want 0
+		cmp big out
+		ckpt broadcast -q --if-exists replace --chunk 64K --io-threads 3 --verify reread --direct $when big out; want 0
+		cmp big out
+		ckpt broadcast -q --if-exists replace --chunk 64K --direct $when dir copy; want 0
+		diff -r -x .ckpt-staged dir copy
+	done
+	CKPT_BROADCAST_DIRECT=always ckpt broadcast -q --if-exists replace big out; want 0
+	for when in sometimes ''; do
+		ckpt broadcast --direct "$when" big out
+		[[ $status = 64 && $stderr = "ckpt: broadcast: --direct"*": wanted auto, always or never"* ]]
+	done
+	: > nothing
+	ckpt broadcast -q --if-exists replace --direct always nothing out; want 0
+	cmp nothing out
+}
+
 @test "a bandwidth is that of all readers together, and the same for all ranks" {
 	head -c 6291456 /dev/urandom >big
 	rank() { env WORLD_SIZE=2 RANK="$1" LOCAL_RANK=0 "$CKPT" broadcast --transport tcp --rdzv "file:$PWD/meet" --job-key "$2" --world-size 2 --rank "$1" \
