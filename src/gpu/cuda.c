@@ -10,6 +10,8 @@
  */
 #include "gpu/cuda_driver.h"
 
+#include "gpu/numa.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,7 @@ struct ckpt_cuda {
 	struct CUctx_st *context;
 	int device;
 	uint32_t ordinal;
+	int node; /* of memory, that it is near to; -1: none, or not known */
 	ckpt_cuda_stream copies; /* for those that are waited for */
 };
 
@@ -72,7 +75,11 @@ static int find_device(struct ckpt_cuda *cuda, struct ckpt_error *err)
 	if (code)
 		return fail_call(cuda, "cuDeviceGetCount", code, err);
 	if (cuda->ordinal < (uint32_t)count) {
+		char bus[16];
+
 		code = cuda->driver->cuDeviceGet(&cuda->device, (int)cuda->ordinal);
+		if (!code && cuda->driver->cuDeviceGetPCIBusId(bus, sizeof(bus), cuda->device) == 0)
+			cuda->node = ckpt_numa_node_of(NULL, bus);
 		return code ? fail_call(cuda, "cuDeviceGet", code, err) : 0;
 	}
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
@@ -101,6 +108,7 @@ int ckpt_cuda_open(uint32_t ordinal, struct ckpt_cuda **out, struct ckpt_error *
 		return ckpt_fail_nomem(err);
 	atomic_init(&cuda->users, 1);
 	cuda->ordinal = ordinal;
+	cuda->node = -1;
 	rc = ckpt_cuda_driver_get(&cuda->driver, &version, err);
 	if (rc == 0)
 		rc = find_device(cuda, err);
@@ -176,8 +184,8 @@ void ckpt_cuda_free(struct ckpt_cuda *cuda, ckpt_cuda_address address)
 		(void)CALL(cuda, NULL, cuMemFree_v2, address);
 }
 
-/* In huge pages where the system has them, and there before it is locked. */
-static void *alloc_pages(size_t nbytes)
+/* In huge pages where the system has them, of NODE of the machine if that is no less than 0, and there before it is locked. */
+static void *alloc_pages(size_t nbytes, int node)
 {
 	size_t page = nbytes < HUGE_PAGE ? SMALL_PAGE : HUGE_PAGE, room;
 	void *memory = NULL;
@@ -186,8 +194,12 @@ static void *alloc_pages(size_t nbytes)
 		memory = aligned_alloc(page, room / page * page);
 	if (memory && page == HUGE_PAGE)
 		madvise(memory, nbytes, MADV_HUGEPAGE);
+	if (memory && node >= 0)
+		ckpt_numa_prefer(memory, room / page * page, node);
 	if (memory)
 		memset(memory, 0, nbytes);
+	if (memory && node >= 0) /* where its pages are now, they stay; what is freed may serve others */
+		ckpt_numa_prefer(memory, room / page * page, -1);
 	return memory;
 }
 
@@ -199,7 +211,7 @@ static void *alloc_pages(size_t nbytes)
 int ckpt_cuda_alloc_host(struct ckpt_cuda *cuda, size_t nbytes, struct ckpt_cuda_host *out,
 			 struct ckpt_error *err)
 {
-	void *memory = nbytes ? alloc_pages(nbytes) : NULL;
+	void *memory = nbytes ? alloc_pages(nbytes, cuda->node) : NULL;
 	int rc;
 
 	*out = (struct ckpt_cuda_host){ memory, true };
