@@ -44,6 +44,7 @@ enum {
 struct CUctx_st {
 	unsigned refs;
 	atomic_uint failed; /* the error of all calls from now on */
+	bool is_refused;    /* ... which somebody heard who came to it, and did nothing in it */
 	uint64_t copied[2]; /* until when there are copies to it, and from it */
 };
 
@@ -565,17 +566,68 @@ static bool has_objects(const struct CUctx_st *context)
 	return any;
 }
 
+/*
+ * A GPU that failed says so to whoever comes to it to give something back, which then stays: the driver
+ * takes all of it with the context.
+ */
+static void drop_objects(const struct CUctx_st *context)
+{
+	while (step())
+		;
+	for (unsigned i = 0; i < MOST_STREAMS; i++) {
+		if (!streams[i] || streams[i]->context != context)
+			continue;
+		while (streams[i]->first)
+			remove_first(streams[i]);
+		stream_order_seen_all(streams[i]->number);
+		free(streams[i]);
+		streams[i] = NULL;
+	}
+	for (struct CUevent_st **at = &events, *e = *at; e; e = *at) {
+		if (e->context != context) {
+			at = &e->next;
+			continue;
+		}
+		*at = e->next;
+		free(e);
+	}
+	for (struct CUmod_st **at = &modules, *m = *at; m; m = *at) {
+		if (m->context != context) {
+			at = &m->next;
+			continue;
+		}
+		*at = m->next;
+		free(m);
+	}
+	for (struct block **at = &blocks, *b = *at; b; b = *at) {
+		if (b->context != context) {
+			at = &b->next;
+			continue;
+		}
+		*at = b->next;
+		stream_order_forget(b->memory, b->nbytes);
+		if (!b->is_registered)
+			free(b->memory);
+		free(b);
+	}
+}
+
 unsigned cuDevicePrimaryCtxRelease_v2(int device)
 {
 	unsigned code = begin("cuDevicePrimaryCtxRelease_v2");
+	bool is_refused = contexts[device].is_refused;
 
 	if (contexts[device].refs == 0)
 		complain("a context is released that nobody has");
 	else
 		contexts[device].refs--;
-	if (contexts[device].refs == 0)
+	if (contexts[device].refs == 0) {
 		contexts[device].failed = 0;
-	if (contexts[device].refs == 0 && has_objects(&contexts[device]))
+		contexts[device].is_refused = false;
+	}
+	if (contexts[device].refs == 0 && is_refused)
+		drop_objects(&contexts[device]);
+	else if (contexts[device].refs == 0 && has_objects(&contexts[device]))
 		complain("a context goes that still has streams, events, modules or memory");
 	return end(code);
 }
@@ -584,6 +636,10 @@ unsigned cuCtxPushCurrent_v2(struct CUctx_st *context)
 {
 	unsigned code = begin("cuCtxPushCurrent_v2");
 
+	if (code && fault.stays && context && context->refs) {
+		context->failed = code;
+		context->is_refused = true;
+	}
 	if (!code && (!context || !context->refs || depth == MOST_DEPTH)) {
 		complain("a context that is none, or too many");
 		code = INVALID_CONTEXT;
@@ -650,6 +706,28 @@ static bool is_in_use(const struct block *b)
 	return false;
 }
 
+static bool is_busy(const struct CUctx_st *context)
+{
+	for (unsigned i = 0; i < stream_end; i++)
+		if (streams[i] && streams[i]->context == context && streams[i]->first)
+			return true;
+	return false;
+}
+
+/*
+ * What frees memory waits until the GPU has done all that it was given in this context, by whomever: also a kernel of NCCL
+ * whose peers are gone, which never ends. One that failed has stopped.
+ */
+static void wait_for_all(void)
+{
+	while (current() && !current()->failed && is_busy(current()))
+		if (!step()) { /* for another thread */
+			pthread_mutex_unlock(&lock);
+			usleep(100);
+			pthread_mutex_lock(&lock);
+		}
+}
+
 /* What is registered goes by unregistering it, and only what is. */
 static unsigned free_block(unsigned code, unsigned long long address, const void *memory, bool is_registered)
 {
@@ -668,6 +746,9 @@ static unsigned free_block(unsigned code, unsigned long long address, const void
 		complain("memory is registered, and freed, or the other way round");
 	if (is_in_use(b))
 		complain("memory is freed that a stream still uses: a GPU would wait here");
+	wait_for_all();
+	for (at = &blocks; *at != b; at = &(*at)->next) /* others may have gone meanwhile */
+		;
 	*at = b->next;
 	stream_order_forget(b->memory, b->nbytes);
 	if (!b->is_registered)

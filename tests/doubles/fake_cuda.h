@@ -19,6 +19,8 @@
  * The only kernel that there is, is the one of gpu/crc_kernel.h. It runs on the host as it is written there, when its
  * turn comes in the stream.
  *
+ * What frees memory waits for all work of its context, as CUDA does.
+ *
  * FAKE_CUDA_FAIL=NAME:CODE:NTH   see fault_spec.h; what releases does so all the same, and "*" is all but
  *                                cuCtxPushCurrent_v2. With "NTH+" the GPU has failed: all its calls do, until nobody
  *                                has its context any more, and what is in its streams is dropped

@@ -505,7 +505,7 @@ unsigned ncclGetUniqueId(struct ckpt_nccl_id *id)
 	unsigned code = begin("ncclGetUniqueId");
 
 	memset(id, 0, sizeof(*id));
-	snprintf(id->bytes, sizeof(id->bytes), "stub %u", ++ids);
+	snprintf(id->bytes, sizeof(id->bytes), "stub %d.%u", (int)getpid(), ++ids);
 	id->bytes[sizeof(id->bytes) - 1] = 1; /* it has to come whole */
 	return end(code);
 }
@@ -587,7 +587,7 @@ unsigned ncclCommFinalize(struct ncclComm *c)
 	unsigned code = begin_on_gpu("ncclCommFinalize");
 
 	check_device(c);
-	if (c->failed || c->finalized || c->pending)
+	if (c->failed || c->finalized || c->pending || c->works)
 		complain("a communicator is finalized that has failed, has work, or is finalized already");
 	c->finalized = true;
 	c->failed = code;

@@ -61,7 +61,7 @@ MUTANTS = [
     (RING, "	if (ckpt_now_nsec() - (moved > r->last_nsec ? moved : r->last_nsec) < r->o.stall_nsec)", "	if (true)", FILES),
     (RING, "(struct ckpt_transport_copy){ (size_t)(pos - start),", "(struct ckpt_transport_copy){ 0,", COPY),
     (RING, "ckpt_slab_address(r->o.slab, p.file, p.off)", "ckpt_slab_address(r->o.slab, p.file, 0)", COPY),
-    (RING, ".nbytes = (size_t)(chunk_end(r, chunk) - chunk * r->o.chunk),", ".nbytes = r->o.chunk,", COPY),
+    (RING, ".nbytes = (size_t)(chunk_end(r, chunk) - chunk * r->o.chunk),", ".nbytes = r->o.chunk,", ("test_broadcast",)),
     (RING, "	return r->o.landing || (r->o.slab && !r->copies) ||", "	return r->o.landing ||", COPY),
     (SLOTS, "	if (!s->own && chunk - oldest(s) >= s->count)", "	if (!s->own && chunk - oldest(s) > s->count + 1)", ("test_slots", "test_broadcast")),
     (SLOTS, "unsigned first = s->own && is_mine ? s->count - s->own : 0;", "unsigned first = 0;", ("test_slots",)),
@@ -74,7 +74,7 @@ MUTANTS = [
     (COMM, "		(void)CALL(comm, NULL, ncclCommAbort, comm->handle);", "		(void)0;", NCCL),
     (COMM, "comm->cuda = ckpt_cuda_ref(cuda);", "comm->cuda = cuda;", NCCL),
     (COMM, " == 0 && ckpt_now_nsec() < deadline) {", " == 0 && deadline) {", NCCL),
-    (COMM, "	comm->failed |= state != 0;", "", NCCL),
+    (COMM, "	comm->failed |= state != 0;", "", ("test_nccl",)),
     (COMM, "	comm->failed |= rc <= 0;", "", NCCL),
     ("src/gpu/nccl_library.h", ".version = 21400 \\", ".version = 21400, .blocking = 1 \\", NCCL),
     # contexts, devices, memory
@@ -111,5 +111,5 @@ MUTANTS = [
     (BOUNDED, "	c->given_up = !done;", "	c->given_up = false;", NCCL),
     (BOUNDED, "	while (!c->done && rc == 0)", "	while (!c->done)", NCCL),
     (BOUNDED, "	if (!done)\n		atomic_fetch_add(&abandoned, 1);", "", NCCL),
-    ("src/broadcast/open_transport.c", "	t->ops->abort(t);\n	ckpt_gpu_run_bounded", "	ckpt_gpu_run_bounded", ("test_meet", "test_transport_nccl", "test_nccl")),
+    ("src/broadcast/open_transport.c", "	t->ops->abort(t);\n	ckpt_gpu_run_bounded", "	ckpt_gpu_run_bounded", ("test_nccl",)),
 ]

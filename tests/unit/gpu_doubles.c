@@ -73,6 +73,37 @@ unsigned doubles_nccl_live(void)
 	return number_of("CKPT_NCCL_LIB", "stub_nccl_live");
 }
 
+/* Work that is over when it is told so. */
+static bool is_told(void *arg)
+{
+	return **(atomic_bool **)arg;
+}
+
+void doubles_occupy_gpu(atomic_bool *is_over)
+{
+	unsigned (*init)(unsigned), (*retain)(void **, int), (*push)(void *), (*pop)(void **), (*create)(struct CUstream_st **, unsigned),
+		(*alloc)(unsigned long long *, size_t);
+	fake_cuda_memory_of *memory;
+	fake_cuda_poll_into *poll_in;
+	atomic_bool **arg = malloc(sizeof(*arg)); /* the double frees it */
+	struct CUstream_st *stream;
+	unsigned long long address;
+	void *context;
+
+	*arg = is_over;
+	*(void **)&init = doubles_function("CKPT_CUDA_LIB", "cuInit");
+	*(void **)&retain = doubles_function("CKPT_CUDA_LIB", "cuDevicePrimaryCtxRetain");
+	*(void **)&push = doubles_function("CKPT_CUDA_LIB", "cuCtxPushCurrent_v2");
+	*(void **)&pop = doubles_function("CKPT_CUDA_LIB", "cuCtxPopCurrent_v2");
+	*(void **)&create = doubles_function("CKPT_CUDA_LIB", "cuStreamCreate");
+	*(void **)&alloc = doubles_function("CKPT_CUDA_LIB", "cuMemAlloc_v2");
+	*(void **)&memory = doubles_function("CKPT_CUDA_LIB", "fake_cuda_memory");
+	*(void **)&poll_in = doubles_function("CKPT_CUDA_LIB", "fake_cuda_poll_in");
+	assert_int_equal(init(0) | retain(&context, 0) | push(context) | create(&stream, 1) | alloc(&address, 16), 0);
+	poll_in(stream, is_told, arg, memory(address, 16), 16, true);
+	assert_int_equal(pop(&context), 0);
+}
+
 bool doubles_in_child(bool (*run)(void))
 {
 	pid_t child = fork();

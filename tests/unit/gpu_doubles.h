@@ -2,6 +2,7 @@
 #ifndef CKPT_TESTS_GPU_DOUBLES_H
 #define CKPT_TESTS_GPU_DOUBLES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* Tests with the doubles of tests/doubles in the place of the GPU's libraries. */
@@ -22,6 +23,9 @@ unsigned doubles_nccl_live(void);
 /* Of fake_cuda.so: how many calls there were, and how much was not released. */
 unsigned doubles_cuda_calls(void);
 unsigned doubles_cuda_live(void);
+
+/* GPU 0 has work of somebody else's, in the context that all share, until *IS_OVER; it stays there, with 16 bytes and a stream. */
+void doubles_occupy_gpu(atomic_bool *is_over);
 
 /*
  * What a process can do only once, such as to load a library: RUN in a child, in which nothing can be asserted. True if

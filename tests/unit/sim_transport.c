@@ -87,6 +87,7 @@ static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *ch
 		free(op->from);
 		*op = (struct sim_op){ malloc(nbytes + 1), r->next, 0 };
 		memcpy(op->from, chunk->buffer, nbytes);
+		r->sim->carried += nbytes;
 		pthread_mutex_unlock(&r->sim->lock);
 	}
 	r->next++;

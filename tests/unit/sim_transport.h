@@ -31,6 +31,7 @@ struct sim {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct sim_op ops[SIM_OPS];
+	uint64_t carried;    /* bytes that roots gave */
 	unsigned long votes; /* that are over */
 	unsigned voters;
 	uint64_t greatest[SIM_NUMBERS], result[SIM_NUMBERS];

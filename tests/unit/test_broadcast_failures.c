@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "broadcast/steps.h"
 #include "sim_ranks.h"
 
 #include <dirent.h>
@@ -209,6 +210,29 @@ static void who_cannot_name_its_file_is_named(void **state)
 		remove_outputs(3);
 	}
 	assert_in_range(failed, 1, 5); /* the first is of a file, the last of a note */
+}
+
+/* A rank that cannot write is told of at the next vote, not when all has been carried. */
+static void a_failure_on_the_way_stops_at_the_next_vote(void **state)
+{
+	struct ckpt_broadcast_options o = options_for_tests();
+	const char *const sources[] = { source };
+	uint64_t usual = ckpt_step_vote_every;
+	struct fault fault = { CKPT_IO_WRITE, ENOSPC, 1, 0 };
+	struct sim sim;
+
+	(void)state;
+	o.chunk = 4096;
+	ckpt_step_vote_every = 16 * 4096;
+	sim_init(&sim, 3);
+	ckpt_io_set_hook(inject, &fault);
+	broadcast(&sim, sources, 1, &o);
+	ckpt_io_set_hook(NULL, NULL);
+	ckpt_step_vote_every = usual;
+	check_codes(&sim, CKPT_BROADCAST_DESTINATION);
+	assert_in_range(sim.carried, 1, SIZE / 4);
+	remove_outputs(0);
+	sim_clear(&sim);
 }
 
 /* A disk that keeps other bytes than were written to it: the first file that is synced has them. */
@@ -427,6 +451,7 @@ UNIT_SUITE(test_broadcast_failures)
 		WITH_FILE(a_source_that_changes_is_noticed),
 		WITH_FILE(a_folder_that_is_missing_is_told_by_all),
 		WITH_FILE(a_file_that_is_there_is_replaced_or_kept),
+		WITH_FILE(a_failure_on_the_way_stops_at_the_next_vote),
 		WITH_FILE(who_cannot_name_its_file_is_named),
 		WITH_FILE(what_the_disk_gives_back_is_looked_at),
 		WITH_FILE(too_little_room_is_found_before_a_byte_moves),

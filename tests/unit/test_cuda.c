@@ -299,6 +299,27 @@ static void what_the_driver_refuses_is_told(void **state)
 	ckpt_cuda_close(cuda);
 }
 
+/* An event that the driver cannot answer for is an error at once, and not one that is still to come. */
+static void an_event_that_fails_is_told(void **state)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_cuda *cuda = open_gpu();
+	ckpt_cuda_stream stream;
+	ckpt_cuda_event event;
+
+	(void)state;
+	assert_int_equal(ckpt_cuda_stream_new(cuda, &stream, &err), 0);
+	assert_int_equal(ckpt_cuda_event_new(cuda, &event, &err), 0);
+	assert_int_equal(ckpt_cuda_event_record(cuda, event, stream, &err), 0);
+	setenv("FAKE_CUDA_FAIL", "cuEventQuery:719:1", 1);
+	assert_int_equal(ckpt_cuda_event_done(cuda, event, &err), CKPT_E_GPU);
+	assert_non_null(strstr(unit_text(&err), "cuEventQuery on GPU 0: CUDA_ERROR_LAUNCH_FAILED"));
+	unsetenv("FAKE_CUDA_FAIL");
+	ckpt_cuda_event_free(cuda, event);
+	ckpt_cuda_stream_free(cuda, stream);
+	ckpt_cuda_close(cuda);
+}
+
 /* Every call fails once: an error is told, and nothing is left. */
 static void every_call_may_fail(void **state)
 {
@@ -351,6 +372,7 @@ UNIT_SUITE(test_cuda)
 		cmocka_unit_test(streams_wait_for_each_other),
 		cmocka_unit_test(the_context_of_the_caller_stays),
 		cmocka_unit_test(what_the_driver_refuses_is_told),
+		cmocka_unit_test(an_event_that_fails_is_told),
 		cmocka_unit_test(every_call_may_fail),
 	};
 

@@ -8,6 +8,9 @@
 
 #include "base/clock.h"
 
+#include <ckpt/broadcast.h>
+
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -314,6 +317,102 @@ static void a_build_for_a_newer_driver_is_refused(void **state)
 	assert_true(doubles_in_child(newer_than_the_driver));
 }
 
+/* ---- ends, which the double complains of if they are not as NCCL wants them ---- */
+
+static struct ckpt_nccl_comm *open_comm(void)
+{
+	const struct ckpt_nccl *nccl;
+	struct ckpt_nccl_comm *comm;
+	struct ckpt_nccl_id id;
+	struct ckpt_cuda *cuda;
+	bool is_open;
+
+	setenv("FAKE_CUDA_STRICT", "1", 1);
+	doubles_use("fake_cuda.so", "stub_nccl.so");
+	is_open = ckpt_cuda_open(0, &cuda, &err) == 0 && ckpt_nccl_get(&nccl, &err) == 0 && nccl->ncclGetUniqueId(&id) == 0 &&
+		  ckpt_nccl_comm_open(cuda, &id, 0, 1, ckpt_now_nsec() + 5000000000u, NULL, &comm, &err) == 0;
+	ckpt_cuda_close(cuda);
+	return is_open ? comm : NULL;
+}
+
+static bool a_failed_one_is_aborted(void)
+{
+	struct ckpt_nccl_comm *comm = open_comm();
+	bool failed;
+
+	if (!comm)
+		return false;
+	setenv("STUB_NCCL_FAIL", "ncclCommGetAsyncError:6:1", 1);
+	failed = ckpt_nccl_comm_ready(comm, &err) < 0;
+	unsetenv("STUB_NCCL_FAIL");
+	ckpt_nccl_comm_close(comm);
+	return failed && doubles_nccl_live() == 0;
+}
+
+static void a_communicator_that_failed_is_not_finalized(void **state)
+{
+	(void)state;
+	assert_true(doubles_in_child(a_failed_one_is_aborted));
+}
+
+static char *meeting; /* "file:DIR" */
+
+struct rank {
+	uint32_t number;
+	int rc;
+	struct ckpt_error err;
+};
+
+static void *broadcast_as(void *ctx)
+{
+	static const char *const sources[] = { "/proc/self/exe" };
+	struct ckpt_broadcast_options o = CKPT_BROADCAST_OPTIONS_INIT;
+	struct ckpt_broadcast_report report = CKPT_BROADCAST_REPORT_INIT;
+	struct rank *r = ctx;
+
+	o.transport = "nccl";
+	o.rendezvous = meeting;
+	o.job_key = "1";
+	o.flags = CKPT_BROADCAST_NO_TARGET;
+	o.gpu = o.rank = o.local_rank = r->number;
+	o.world_size = 2;
+	o.init_timeout_s = 20;
+	r->rc = ckpt_broadcast(sources, 1, "/nowhere", &o, &report, &r->err);
+	return NULL;
+}
+
+/* The first vote, by which all ranks know that NCCL has opened, fails on the rank that asks last; the other one has asked. */
+static bool an_unanswered_one_is_aborted(void)
+{
+	struct rank ranks[2] = { { .number = 0 }, { .number = 1 } };
+	pthread_t other;
+
+	setenv("FAKE_CUDA_STRICT", "1", 1);
+	setenv("FAKE_CUDA_GPUS", "2", 1);
+	setenv("STUB_NCCL_FAIL", "ncclAllReduce:2:2", 1);
+	doubles_use("fake_cuda.so", "stub_nccl.so");
+	if (pthread_create(&other, NULL, broadcast_as, &ranks[1]))
+		return false;
+	broadcast_as(&ranks[0]);
+	pthread_join(other, NULL);
+	err = ranks[0].err;
+	if (ranks[0].rc == CKPT_E_SYSTEM && ranks[1].rc == CKPT_E_SYSTEM && doubles_nccl_live() == 0)
+		return err_has("ncclAllReduce: unhandled system error");
+	fprintf(stderr, "%d %d, %u left: %s\n", ranks[0].rc, ranks[1].rc, doubles_nccl_live(), unit_text(&err));
+	return false;
+}
+
+static void a_communicator_with_work_is_not_finalized(void **state)
+{
+	char *folder = unit_folder_new();
+
+	(void)state;
+	assert_true(asprintf(&meeting, "file:%s", folder) > 0);
+	assert_true(doubles_in_child(an_unanswered_one_is_aborted));
+	free(meeting);
+	unit_folder_remove(folder);
+}
+
 UNIT_SUITE(test_nccl)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +428,8 @@ UNIT_SUITE(test_nccl)
 		cmocka_unit_test(a_status_says_whose_fault_it_was),
 		cmocka_unit_test(variables_that_defeat_a_broadcast_are_refused),
 		cmocka_unit_test(constants_of_other_files_are_not_searched),
+		cmocka_unit_test(a_communicator_that_failed_is_not_finalized),
+		cmocka_unit_test(a_communicator_with_work_is_not_finalized),
 	};
 
 	doubles_use("fake_cuda.so", NULL);

@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -622,6 +623,22 @@ static bool driver_is_late(void)
 	return ends_soon(0, 20) && is_all_released();
 }
 
+/* A kernel of another library in the same process, whose peers are gone: what frees our memory waits for it. */
+static bool others_hang(void)
+{
+	static atomic_bool is_over;
+	unsigned before;
+
+	doubles_occupy_gpu(&is_over);
+	before = doubles_cuda_live();
+	if (!ends_soon(0, 20))
+		return false;
+	is_over = true;
+	for (unsigned i = 0; i < 300 && ckpt_gpu_count_abandoned(); i++)
+		usleep(10000);
+	return doubles_cuda_live() == before;
+}
+
 /* In a program that goes on living, nothing of what they still use is freed. */
 static void aborts_that_come_back_late_find_everything(void **state)
 {
@@ -631,6 +648,8 @@ static void aborts_that_come_back_late_find_everything(void **state)
 	assert_true(take_file(0, SIZE));
 	assert_true(doubles_in_child(abort_is_late_after_a_vote));
 	assert_true(doubles_in_child(driver_is_late));
+	assert_true(take_file(0, SIZE));
+	assert_true(doubles_in_child(others_hang));
 	assert_true(take_file(0, SIZE));
 }
 
