@@ -46,9 +46,11 @@ def files(path):
 
 def run_for(arguments, seconds):
     process = subprocess.Popen([CKPT, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(seconds)
-    process.kill()
-    return process.wait()
+    try:
+        return process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 class Case:

@@ -14,23 +14,31 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS = 3
 
 
-def tensors_on_gpu(example, path, ranks):
-    """What each rank prints: {rank: [(name, dtype, shape, hash)]}; the address is looked at for its alignment."""
-    command = [example, path]
+def tensors_on_gpu(example, path, ranks, work):
+    """What all ranks print: [(name, dtype, shape, address, hash)].
+
+    Each rank writes to a file of its own: mpirun joins what ranks print by blocks, not by lines.
+    """
+    printed = os.path.join(work, "printed")
+    os.mkdir(printed)
+    command = ["sh", "-c", 'file=$(mktemp "$0/rank.XXXXXX") && exec "$@" >"$file"', printed, example, path]
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     if ranks > 1:
         env.setdefault("ASAN_OPTIONS", "detect_leaks=0")  # MPI's own; ours are looked for with one rank
-    if ranks > 1:
         command = ["mpirun", "--oversubscribe", "-np", str(ranks), *command]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, timeout=100,
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env, timeout=100,
                           check=False)
     if done.returncode:
         raise AssertionError("exit %d: %s" % (done.returncode, done.stderr[-500:]))
-    lines = [line.split("\t") for line in done.stdout.splitlines()]
-    heads = [line for line in lines if len(line) == 1]
-    if len(heads) != ranks:
-        raise AssertionError("%d ranks said something, wanted %d" % (len(heads), ranks))
-    return [line for line in lines if len(line) > 1]
+    found, heads = [], 0
+    for name in os.listdir(printed):
+        with open(os.path.join(printed, name), encoding="utf-8") as file:
+            lines = [line.rstrip("\n").split("\t") for line in file]
+        heads += sum(len(line) == 1 for line in lines)
+        found += [line for line in lines if len(line) > 1]
+    if heads != ranks:
+        raise AssertionError("%d ranks said something, wanted %d" % (heads, ranks))
+    return found
 
 
 def check(example, command, work, ranks):
@@ -38,7 +46,7 @@ def check(example, command, work, ranks):
     printed = subprocess.run(command.split() + ["gpu_tensors.py", "file.pt"], cwd=work, check=True,
                              stdout=subprocess.PIPE, encoding="utf-8").stdout
     wanted = sorted(tuple(line.split("\t")) for line in printed.splitlines() if "\t" in line) * ranks
-    found = tensors_on_gpu(example, os.path.join(work, "file.pt"), ranks)
+    found = tensors_on_gpu(example, os.path.join(work, "file.pt"), ranks, work)
     if sorted((n, d, s, h) for n, d, s, _, h in found) != sorted(wanted):
         return "%d tensors differ" % len(set(wanted) ^ {(n, d, s, h) for n, d, s, _, h in found})
     return "" if len(wanted) >= 15 * ranks else "only %d tensors" % len(wanted)
