@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The path that a rank writes to: the user's wish with its percent signs filled in, and below a folder the source's name.
+ *
+ * What must stay true: a directory that was staged is a destination, not a folder that it goes into, even while others replace it.
+ */
 #include "broadcast/destination.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,11 +77,26 @@ static int fill_in(struct ckpt_buf *out, char letter, const struct ckpt_world *w
 		letter);
 }
 
-static bool is_folder(const char *path)
+/*
+ * Is it a folder that is no staged directory? Who evicts or replaces one gives its name away between two system calls; what was
+ * looked at must have it still.
+ */
+static bool is_other_folder(const char *path)
 {
-	struct stat st;
+	for (int i = 0; i < 1000; i++) {
+		int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		struct stat opened = { 0 }, named;
+		bool is_staged, is_same;
 
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+		if (fd < 0)
+			return false;
+		is_staged = faccessat(fd, ".ckpt-staged", F_OK, 0) == 0;
+		is_same = fstat(fd, &opened) == 0 && stat(path, &named) == 0 && named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+		close(fd);
+		if (is_staged || is_same)
+			return !is_staged;
+	}
+	return true;
 }
 
 /*
@@ -86,20 +107,18 @@ static bool add_name(struct ckpt_buf *out, const char *source)
 {
 	size_t len;
 	const char *name = base_name(source, &len);
-	bool slash = out->len && out->data[out->len - 1] == '/', found = false;
-	struct ckpt_buf mark = { 0 };
+	bool slash = out->len && out->data[out->len - 1] == '/', found;
 
-	ckpt_buf_printf(&mark, "%.*s/.ckpt-staged", (int)out->len, (const char *)out->data);
-	ckpt_buf_add_u8(&mark, 0);
 	ckpt_buf_add_u8(out, 0);
+	if (out->bad)
+		return false;
 	out->len--;
-	found = !slash && is_folder((const char *)out->data) && !mark.bad && access((const char *)mark.data, F_OK) < 0;
+	found = !slash && is_other_folder((const char *)out->data);
 	if (slash || found) {
 		if (!slash)
 			ckpt_buf_add_u8(out, '/');
 		ckpt_buf_add(out, name, len);
 	}
-	ckpt_buf_clear(&mark);
 	return found;
 }
 

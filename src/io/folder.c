@@ -35,7 +35,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_UNSYNCED = 16 };
+/* OF_OTHERS: so often others may rename what has the final name while it is looked at. */
+enum { MOST_UNSYNCED = 16, OF_OTHERS = 1000 };
 
 struct ckpt_folder {
 	char *path, *parent, *temp; /* owned; PARENT: the folder that PATH is in */
@@ -102,21 +103,35 @@ static int check_own(const struct ckpt_folder_own *own, const char *path, struct
 			 ckpt_escape(shown, sizeof(shown), f.name, strlen(f.name)));
 }
 
-static int check_target(const char *path, const char *parent, const struct ckpt_folder_own *own,
-			unsigned flags, struct ckpt_error *err)
+/* After attempts of which the last was good. */
+static void forget_failures(int rc, struct ckpt_error *err)
+{
+	if (rc == 0 && err)
+		*err = (struct ckpt_error)CKPT_ERROR_INIT;
+}
+
+static bool is_still(const char *path, const struct stat *before)
 {
 	struct stat st;
 
+	return lstat(path, &st) == 0 && st.st_dev == before->st_dev && st.st_ino == before->st_ino;
+}
+
+/* *ST: what has the final name; st_mode 0: nothing. */
+static int check_target_once(const char *path, const char *parent, const struct ckpt_folder_own *own,
+			     unsigned flags, struct stat *st, struct ckpt_error *err)
+{
+	*st = (struct stat){ 0 };
 	if (!*path)
 		return ckpt_fail(err, CKPT_E_OUTPUT, "the output has no name");
-	if (lstat(path, &st) < 0) {
+	if (lstat(path, st) < 0) {
 		if (errno != ENOENT)
 			return ckpt_fail_errno(err, "cannot look at the output");
 		if (access(parent, W_OK | X_OK) < 0)
 			return ckpt_fail_errno(err, "cannot create a folder in '%s'", parent);
 		return 0;
 	}
-	if (!S_ISDIR(st.st_mode))
+	if (!S_ISDIR(st->st_mode))
 		return ckpt_fail(
 			err, CKPT_E_OUTPUT,
 			"the output exists and is no folder, wanted the name of a new one");
@@ -128,6 +143,25 @@ static int check_target(const char *path, const char *parent, const struct ckpt_
 			"the output is a folder already, which may have other files in it: name "
 			"a new one");
 	return check_own(own, path, err);
+}
+
+/*
+ * An error holds only for what still has the final name. Another broadcast or an eviction gives that to another folder, or
+ * takes it away, between the lines above.
+ */
+static int check_target(const char *path, const char *parent, const struct ckpt_folder_own *own,
+			unsigned flags, struct ckpt_error *err)
+{
+	struct stat st;
+	int rc = 0;
+
+	for (int i = 0; i < OF_OTHERS; i++) {
+		rc = check_target_once(path, parent, own, flags, &st, err);
+		if (rc == 0 || !st.st_mode || is_still(path, &st))
+			break;
+	}
+	forget_failures(rc, err);
+	return rc;
 }
 
 int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsigned flags,
@@ -295,16 +329,28 @@ int ckpt_folder_end_file(struct ckpt_folder *f, struct ckpt_sink *sink, int rc,
 	return sync_oldest(f, sink, err);
 }
 
-static int sync_folder(const char *path, struct ckpt_error *err)
+static int open_folder(const char *path, int *out, struct ckpt_error *err)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+	*out = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *out < 0 ? ckpt_fail_errno(err, "cannot open '%s' to sync it", path) : 0;
+}
 
-	if (fd < 0)
-		return ckpt_fail_errno(err, "cannot open '%s' to sync it", path);
+/* FD: that of PATH, which is closed. */
+static int sync_opened(const char *path, int fd, struct ckpt_error *err)
+{
+	int rc = 0;
+
 	if (ckpt_io_sync_dir(fd) < 0 && errno != EINVAL)
 		rc = ckpt_fail_errno(err, "the folder '%s' cannot be synced", path);
 	close(fd);
 	return rc;
+}
+
+static int sync_folder(const char *path, struct ckpt_error *err)
+{
+	int fd, rc = open_folder(path, &fd, err);
+
+	return rc < 0 ? rc : sync_opened(path, fd, err);
 }
 
 static int sync_entry(void *ctx, const struct ckpt_tree_entry *e)
@@ -347,14 +393,16 @@ int ckpt_folder_sync(struct ckpt_folder *f, struct ckpt_error *err)
  * came into it meanwhile, it is exchanged back, or, where that fails, left alone under that
  * name.
  */
-static int replace_old_folder(struct ckpt_folder *f, struct ckpt_error *err)
+static int replace_old_folder(struct ckpt_folder *f, bool *is_gone, struct ckpt_error *err)
 {
 	int rc = check_target(f->path, f->parent, &f->own, f->flags, err);
 
 	if (rc < 0)
 		return rc;
-	if (ckpt_io_exchange(f->temp, f->path) < 0)
+	if (ckpt_io_exchange(f->temp, f->path) < 0) {
+		*is_gone = errno == ENOENT;
 		return ckpt_fail_errno(err, "cannot exchange the old folder for the new");
+	}
 	rc = check_own(&f->own, f->temp, err);
 	if (rc < 0 && ckpt_io_exchange(f->temp, f->path) < 0) {
 		f->made = false;
@@ -366,18 +414,33 @@ static int replace_old_folder(struct ckpt_folder *f, struct ckpt_error *err)
 	return rc;
 }
 
-static int give_name(struct ckpt_folder *f, struct ckpt_error *err)
+/* *IS_OTHER: the final name was taken or given away between two system calls, and nothing is done. */
+static int give_name_once(struct ckpt_folder *f, bool *is_other, struct ckpt_error *err)
 {
 	struct stat st;
 
+	*is_other = false;
 	if (lstat(f->path, &st) == 0)
-		return replace_old_folder(f, err);
-	if (ckpt_io_rename(f->temp, f->path, false) < 0)
+		return replace_old_folder(f, is_other, err);
+	if (ckpt_io_rename(f->temp, f->path, false) < 0) {
+		*is_other = errno == EEXIST && f->flags & CKPT_FOLDER_REPLACE;
 		return errno == EEXIST
 			       ? ckpt_fail(err, CKPT_E_EXISTS, "the output exists already")
 			       : ckpt_fail_errno(err, "cannot rename the output to its final name");
+	}
 	f->made = false;
 	return 0;
+}
+
+static int give_name(struct ckpt_folder *f, struct ckpt_error *err)
+{
+	bool is_other = true;
+	int rc = 0;
+
+	for (int i = 0; is_other && i < OF_OTHERS; i++)
+		rc = give_name_once(f, &is_other, err);
+	forget_failures(rc, err);
+	return rc;
 }
 
 void ckpt_folder_set_save(struct ckpt_folder *f, const struct ckpt_save_options *o)
@@ -387,11 +450,12 @@ void ckpt_folder_set_save(struct ckpt_folder *f, const struct ckpt_save_options 
 
 int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 {
-	bool sync = !(f->flags & CKPT_FOLDER_NO_SYNC);
-	int rc;
+	int rc, parent = -1;
 
 	unmark_own(f);
 	rc = ckpt_folder_sync(f, err);
+	if (rc == 0 && !(f->flags & CKPT_FOLDER_NO_SYNC)) /* before it has its name: there may be no descriptor left for it */
+		rc = open_folder(f->parent, &parent, err);
 	if (rc == 0)
 		rc = set_mode(f, err);
 	if (rc == 0)
@@ -400,8 +464,10 @@ int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 		rc = give_name(f, err);
 		ckpt_naming_end(f->save);
 	}
-	if (rc == 0 && sync)
-		rc = sync_folder(f->parent, err);
+	if (rc == 0 && parent >= 0)
+		rc = sync_opened(f->parent, parent, err);
+	else if (parent >= 0)
+		close(parent);
 	rc = ckpt_error_at(err, rc, f->path, NULL, CKPT_NO_OFFSET);
 	ckpt_folder_discard(f);
 	return rc;

@@ -407,18 +407,20 @@ int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool 
 	return 0;
 }
 
-static int sync_dir(const struct ckpt_sink *sink, struct ckpt_error *err)
+/* Before anything has its name: there may be no descriptor left for it. */
+static int open_dir(const struct ckpt_sink *sink, int *out, struct ckpt_error *err)
 {
-	int fd = open(sink->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-
-	if (fd < 0)
+	*out = sink->flags & CKPT_SINK_NO_SYNC ? -1 : open(sink->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*out < 0 && !(sink->flags & CKPT_SINK_NO_SYNC))
 		return ckpt_fail_errno(err, "cannot open the folder '%s' to sync it", sink->dir);
-	if (ckpt_io_sync_dir(fd) < 0 && errno != EINVAL)
-		rc = ckpt_fail_errno(err,
-				     "is written and whole, but the folder '%s' cannot be synced",
-				     sink->dir);
-	close(fd);
-	return rc;
+	return 0;
+}
+
+static int sync_dir(const struct ckpt_sink *sink, int dir, struct ckpt_error *err)
+{
+	if (dir < 0 || ckpt_io_sync_dir(dir) == 0 || errno == EINVAL)
+		return 0;
+	return ckpt_fail_errno(err, "is written and whole, but the folder '%s' cannot be synced", sink->dir);
 }
 
 static int link_to(const struct ckpt_sink *sink, const char *name)
@@ -530,20 +532,21 @@ static int begin_naming(struct ckpt_sink *sink, struct ckpt_error *err)
 
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err)
 {
-	int rc;
+	int dir, rc = open_dir(sink, &dir, err);
 
-	if (sink->to < 0) {
+	if (rc == 0 && sink->to < 0) {
 		rc = begin_naming(sink, err);
 		if (rc == 0) {
 			rc = give_name(sink, err);
 			ckpt_naming_end(sink->save);
 		}
-	} else {
+	} else if (rc == 0) {
 		rc = send(sink, err);
 	}
-
-	if (rc == 0 && !(sink->flags & CKPT_SINK_NO_SYNC))
-		rc = sync_dir(sink, err);
+	if (rc == 0)
+		rc = sync_dir(sink, dir, err);
+	if (dir >= 0)
+		close(dir);
 	rc = ckpt_error_at(err, rc, sink->path, NULL, CKPT_NO_OFFSET);
 	ckpt_sink_discard(sink);
 	return rc;

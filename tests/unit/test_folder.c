@@ -358,6 +358,67 @@ static void a_folder_that_appears_at_the_last_moment_is_not_replaced(void **stat
 	assert_true(holds(out, "data", "other"));
 }
 
+/* While "data" of OUT is looked at for time number *CTX, another process takes the folder away: nobody can say then whose it was. */
+static bool is_own_until_taken(const void *ctx, const char *path, const char *name)
+{
+	unsigned *left = *(unsigned *const *)ctx;
+
+	if (!strcmp(path, out) && !strcmp(name, "data") && (*left)-- == 1) {
+		remove_tree(out);
+		return false;
+	}
+	return is_own(NULL, path, name);
+}
+
+static void a_folder_that_others_take_away_while_it_is_looked_at_is_none(void **state)
+{
+	unsigned at, left, *where = &left;
+	const struct ckpt_folder_own until = { is_own_until_taken, &where };
+
+	(void)state;
+	for (at = 1;; at++) {
+		struct ckpt_folder *folder;
+
+		left = at;
+		make_folder("old");
+		assert_int_equal(ckpt_folder_check(out, &until, CKPT_FOLDER_REPLACE, &err), 0);
+		assert_int_equal(ckpt_folder_open(out, &until, 0, CKPT_FOLDER_REPLACE, 0777, &folder, &err), 0);
+		put_file(ckpt_folder_temp_path(folder), "data", "new");
+		assert_int_equal(ckpt_folder_commit(folder, &err), 0);
+		assert_int_equal(err.status, 0);
+		assert_true(holds(out, "data", "new"));
+		assert_int_equal(unit_folder_count(base), 1);
+		remove_tree(out);
+		if (left && left <= at)
+			break; /* it was not looked at so often */
+	}
+	assert_true(at > 3);
+}
+
+static int take_away(void *ctx, enum ckpt_io_op op)
+{
+	unsigned *left = ctx;
+
+	if (op == CKPT_IO_RENAME && (*left)-- == 1)
+		remove_tree(out);
+	return 0;
+}
+
+static void a_name_that_others_take_or_give_at_the_last_moment_is_looked_at_again(void **state)
+{
+	unsigned left = 1;
+
+	(void)state;
+	make_folder("old");
+	ckpt_io_set_hook(take_away, &left);
+	assert_int_equal(make_new(CKPT_FOLDER_REPLACE), 0);
+	assert_new();
+	remove_tree(out);
+	ckpt_io_set_hook(appear_late, NULL);
+	assert_int_equal(make_new(CKPT_FOLDER_REPLACE), 0);
+	assert_new();
+}
+
 /* A file comes into the old folder before call number *CTX that renames. */
 static int put_foreign(void *ctx, enum ckpt_io_op op)
 {
@@ -715,6 +776,8 @@ UNIT_SUITE(test_folder)
 		IN_FOLDER(too_little_room_is_told_at_once),
 		IN_FOLDER(a_folder_that_appears_meanwhile_is_not_replaced),
 		IN_FOLDER(a_folder_that_appears_at_the_last_moment_is_not_replaced),
+		IN_FOLDER(a_folder_that_others_take_away_while_it_is_looked_at_is_none),
+		IN_FOLDER(a_name_that_others_take_or_give_at_the_last_moment_is_looked_at_again),
 		IN_FOLDER(what_comes_into_the_old_folder_meanwhile_stays),
 		IN_FOLDER(what_came_into_the_old_folder_is_never_removed),
 		IN_FOLDER(a_call_that_fails_leaves_what_was_there),
