@@ -85,6 +85,23 @@ static void print_place(const char *record, uint64_t offset)
 		printf(": ");
 }
 
+/* What lies deep inside of other things has a name of many parts: both ends of it. */
+static void print_object_name(const char *name)
+{
+	enum { MOST_NAME = 200, END_OF_NAME = 98 };
+	size_t len = strlen(name), head = END_OF_NAME, tail = len - END_OF_NAME;
+
+	if (len <= MOST_NAME) {
+		printf("%s: ", name);
+		return;
+	}
+	while (head && (name[head] & 0xC0) == 0x80) /* inside of a character */
+		head--;
+	while ((name[tail] & 0xC0) == 0x80)
+		tail++;
+	printf("%.*s...%s: ", (int)head, name, name + tail);
+}
+
 static void print_more(uint64_t left)
 {
 	char count[32];
@@ -120,7 +137,7 @@ static void print_findings(const struct ckpt_scan_file *f)
 			printf("  %s%s%s: ", color_of(x->verdict), ckpt_scan_verdict_name(x->verdict), plain());
 		print_place(x->record, x->offset);
 		if (x->path)
-			printf("%s: ", x->path);
+			print_object_name(x->path);
 		printf("%s\n", x->text);
 	}
 	print_more(left);
@@ -178,7 +195,9 @@ static void print_weights_only(const struct ckpt_scan_file *f)
 			       ckpt_scan_torch_name(i));
 			any = true;
 		}
-	printf("%s", any ? " takes it" : "; weights_only refuses it");
+	printf("%s", any		       ? " takes it"
+		     : f->weights_only_unknown ? "; what weights_only says is not known"
+					       : "; weights_only refuses it");
 }
 
 static bool is_fine(enum ckpt_scan_verdict verdict)

@@ -86,7 +86,9 @@ static void put_weights_only(FILE *out, const struct ckpt_scan_file *f)
 
 	for (int i = 0; i < CKPT_SCAN_TORCH_COUNT; i++)
 		json_object_set_new(o, ckpt_scan_torch_name(i),
-				    f->is_torch ? json_boolean(f->weights_only[i]) : json_null());
+				    f->is_torch && !(f->weights_only_unknown >> i & 1)
+					    ? json_boolean(f->weights_only[i])
+					    : json_null());
 	fputs(",\"weights_only\":", out);
 	json_put(out, o);
 }

@@ -11,6 +11,7 @@
 #define CKPT_SCAN_H
 
 #include <ckpt/error.h>
+#include <ckpt/model.h>
 
 #include <stdbool.h>
 
@@ -114,6 +115,11 @@ struct ckpt_scan_file {
 	 * CKPT_SCAN_OBJECT each name is in the list, or the file is unreadable
 	 */
 	uint64_t left_out;
+	/*
+	 * versions, 1 << enum ckpt_scan_torch, of which WEIGHTS_ONLY is false because not all that such a load
+	 * reads was looked at, and nothing in the rest is refused: they may accept it
+	 */
+	uint64_t weights_only_unknown;
 };
 
 struct ckpt_scan_options {
@@ -158,7 +164,7 @@ CKPT_API int ckpt_scan(const char *path, const struct ckpt_scan_options *options
 
 /*
  * Would torch.load(PATH, weights_only=True) of each version accept what the checkpoint imports and
- * calls? ACCEPTS has CKPT_SCAN_TORCH_COUNT members. REFUSED is called for each obstacle, in the
+ * calls? ACCEPTS has CKPT_SCAN_TORCH_COUNT members, false also of what was not looked at to its end. REFUSED is called for each obstacle, in the
  * order of the file; it may be NULL. Only the unpickler is predicted: tensors of the file may still
  * be incomplete.
  *
@@ -169,6 +175,17 @@ CKPT_API int ckpt_scan_weights_only(const char *path, bool *accepts,
 				    int (*refused)(void *ctx,
 						   const struct ckpt_scan_refusal *refusal),
 				    void *ctx, struct ckpt_error *err);
+
+/*
+ * The same of MODEL, of the bytes that were read when it was opened, whatever has become of the file since. Of a zip
+ * archive that is its pickle; what torch refuses whatever weights_only is, marks such as "version" and records, is not
+ * looked at. Edits change nothing. Returns what ckpt_scan_weights_only() does; CKPT_E_UNSUPPORTED also of a directory,
+ * and of what was built; CKPT_E_CHANGED.
+ */
+CKPT_API int ckpt_scan_model_weights_only(const struct ckpt_model *model, bool *accepts,
+					  int (*refused)(void *ctx,
+							 const struct ckpt_scan_refusal *refusal),
+					  void *ctx, struct ckpt_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/paths.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,32 @@ bool ckpt_is_below(const char *path, const char *folder)
 	}
 	free(real);
 	return below;
+}
+
+static bool begins_with(const char *path, const char *front)
+{
+	return !strncmp(path, front, strlen(front));
+}
+
+/* FOLDER without its links, or as it is spelled: in /dev/shm there are files as anywhere else. */
+static bool has_descriptors(const char *folder)
+{
+	if (begins_with(folder, "/dev/shm") && (!folder[8] || folder[8] == '/'))
+		return false;
+	return !strcmp(folder, "/dev") || begins_with(folder, "/dev/") ||
+	       (begins_with(folder, "/proc/") &&
+		(ckpt_ends_with(folder, "/fd") || strstr(folder, "/fd/")));
+}
+
+/* A folder of another user's process is taken by its name. */
+bool ckpt_is_descriptor(const char *path)
+{
+	char *folder = ckpt_path_parent(path), *real = folder ? realpath(folder, NULL) : NULL;
+	bool is = folder && has_descriptors(real ? real : folder);
+
+	free(real);
+	free(folder);
+	return is;
 }
 
 char *ckpt_path_parent(const char *path)

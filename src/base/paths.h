@@ -12,6 +12,12 @@
  */
 bool ckpt_is_below(const char *path, const char *folder);
 
+/*
+ * Is PATH the name of a descriptor of a process, or of a device (/dev/stdin, /proc/self/fd/0), however
+ * it is spelled? Such a name says nothing of what is read there, and means something else tomorrow.
+ */
+bool ckpt_is_descriptor(const char *path);
+
 /* The folder that PATH is in: "." of a name alone. To be freed. NULL: no memory. */
 char *ckpt_path_parent(const char *path);
 

@@ -48,6 +48,23 @@ bool ckpt_utf8_ok(const char *text, size_t len)
 	return true;
 }
 
+bool ckpt_utf8_or_surrogates_ok(const char *text, size_t len)
+{
+	const uint8_t *s = (const uint8_t *)text;
+
+	while (len) {
+		size_t n = ckpt_utf8_len((const char *)s, len);
+
+		if (!n && len >= 3 && s[0] == 0xED && s[1] >= 0xA0 && s[1] <= 0xBF && (s[2] & 0xC0) == 0x80)
+			n = 3;
+		if (!n)
+			return false;
+		s += n;
+		len -= n;
+	}
+	return true;
+}
+
 size_t ckpt_utf8_put(uint32_t cp, char *out)
 {
 	if (cp < 0x80) {

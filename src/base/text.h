@@ -18,6 +18,8 @@ char *ckpt_escape_again(char *buf, size_t size, const char *text, size_t len);
 size_t ckpt_utf8_len(const char *text, size_t len);
 
 bool ckpt_utf8_ok(const char *text, size_t len);
+/* The same, or halves of pairs (surrogates), as pickles have them: "surrogatepass" in Python. */
+bool ckpt_utf8_or_surrogates_ok(const char *text, size_t len);
 
 /*
  * Write code point CP, at most 0x10FFFF, to OUT as UTF-8; returns its length, 1 to 4. Surrogates

@@ -48,6 +48,7 @@ struct ckpt_torch_tar {
 	uint32_t count, cap;
 	struct ckpt_strmap by_key;	     /* the 8 bytes of the number to that of the entry */
 	struct ckpt_seq storages;	     /* arena: the ids of storages, in this order */
+	bool has_number_of_nothing; /* a tensor without dimensions, which is one number, of a storage that has none */
 	struct ckpt_torch_tar_place *places; /* owned: of each of these */
 	uint32_t place_cap;
 	/* Called for every pickle in the tables, with its offset in the file. May be NULL. */
@@ -70,8 +71,8 @@ void ckpt_torch_tar_clear(struct ckpt_torch_tar *tt);
 
 /*
  * Check that every tensor of the table lies in its storage, also one that the object does not
- * use: torch makes all of them, and enlarges the storage for one that does not. 0, or
- * CKPT_E_FORMAT.
+ * use: torch makes all of them, and enlarges the storage for one that does not. And that torch can
+ * count their numbers. 0, or CKPT_E_FORMAT.
  */
 int ckpt_torch_tar_check_tensors(const struct ckpt_model *model, struct ckpt_error *err);
 

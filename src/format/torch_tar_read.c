@@ -11,6 +11,7 @@
 #include "format/torch_tar.h"
 
 #include "base/text.h"
+#include "tensor/shape.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -275,9 +276,13 @@ int ckpt_torch_tar_check_tensors(const struct ckpt_model *model, struct ckpt_err
 		if (tt->entries[i].type || !tt->entries[i].value)
 			continue;
 		rc = ckpt_tensor_parse(model, tt->entries[i].value, arena, &t, err);
+		if (rc >= 0 && !ckpt_shape_is_countable(t.shape, t.ndim))
+			rc = ckpt_fail(err, CKPT_E_FORMAT, "a tensor with more numbers than torch can count");
 		ckpt_arena_release(arena, empty);
 	}
 	ckpt_arena_free(arena);
+	if (rc >= 0 && tt->has_number_of_nothing)
+		rc = ckpt_fail(err, CKPT_E_FORMAT, "a tensor of one number, of a storage that has none: torch 0.4 and later make it of memory that nobody has set");
 	return rc < 0 ? ckpt_error_at(err, rc, NULL, names[CKPT_TAR_TENSORS], CKPT_NO_OFFSET) : 0;
 }
 

@@ -39,7 +39,7 @@ static const struct ckpt_value *make_tensor(struct ckpt_tar_reader *r,
 }
 
 /* Number of dimensions, four bytes of no meaning, sizes, strides, offset. */
-static int read_shape(struct ckpt_tar_reader *r, const struct ckpt_torch_tar_entry *storage,
+static int read_shape(struct ckpt_tar_reader *r, const struct ckpt_torch_tar_entry *storage, bool has_storage,
 		      const struct ckpt_value **out)
 {
 	static const uint8_t empty[24] = { [8] = 1 }; /* size 0, stride 1, offset 0 */
@@ -63,7 +63,8 @@ static int read_shape(struct ckpt_tar_reader *r, const struct ckpt_torch_tar_ent
 					 i == 2 * ndim ? "offset"
 					 : i < ndim    ? "size"
 						       : "stride");
-	/* torch had no scalars then: a tensor without dimensions has no elements */
+	/* torch had no scalars then: a tensor without dimensions has no elements. Today's makes one, of memory that nobody has set */
+	r->tt->has_number_of_nothing |= !ndim && !storage->numel && has_storage;
 	if (!ndim && !storage->numel)
 		*out = make_tensor(r, storage->value, empty, 1);
 	else
@@ -92,7 +93,7 @@ int ckpt_tar_read_tensor(struct ckpt_tar_reader *r)
 			       "tensor %" PRId64 " is one of a storage that is not there",
 			       items[0]->u.integer);
 	if (rc == 0)
-		rc = read_shape(r, storage, &value);
+		rc = read_shape(r, storage, items[1]->kind != CKPT_NONE, &value);
 	if (rc == 0)
 		rc = ckpt_tar_add_entry(r, items[0], &e);
 	if (rc == 0)

@@ -105,6 +105,7 @@ int ckpt_torch_zip_attach_entry(struct ckpt_torch_zip *tz, struct ckpt_storage *
 	s->record = entry;
 	entry->used = true;
 	tz->compressed += entry->method != CKPT_ZIP_STORED;
+	s->is_cut = entry->usize > s->nbytes;
 	/* of a record that is too long only a part is used: its checksum is that of all */
 	s->has_crc = entry->usize == s->nbytes && (entry->crc32 || !s->nbytes);
 	s->crc32 = entry->crc32;

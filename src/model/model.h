@@ -35,9 +35,10 @@ enum { CKPT_MOST_STORAGE_KEY = 400 }; /* bytes */
 struct ckpt_storage {
 	const char *key; /* as in the file: the record is data/KEY */
 	enum ckpt_dtype dtype : 16;
-	bool has_crc;
+	bool has_crc : 1;
 	/* DTYPE is that of its tensors, even if their persistent ids and calls say otherwise */
-	bool retyped;
+	bool retyped : 1;
+	bool is_cut : 1; /* its record is longer than NBYTES */
 	uint32_t crc32;
 	uint64_t numel, nbytes;		      /* numel: in units of DTYPE */
 	const char *location;		      /* device tag, as in the file */

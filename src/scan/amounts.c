@@ -10,7 +10,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { HEAVY_BASE = 32 << 20, HEAVY_TIMES = 8, COPIES_BASE = 1 << 20, MADE_BASE = 1 << 24, TIMES = 2, MOST_DEPTH = 4, MOST_DIGITS = 4300 /* sys.int_info.default_max_str_digits */ };
+enum {
+	HEAVY_BASE = 32 << 20,
+	HEAVY_TIMES = 40,
+	COPIES_BASE = 1 << 20,
+	MADE_BASE = 1 << 24,
+	TIMES = 2,
+	MOST_DEPTH = 4,
+	MOST_DIGITS = 4300 /* sys.int_info.default_max_str_digits */
+};
 
 static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)
 {
@@ -57,23 +65,166 @@ void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values)
 			       "the same values are given to call after call: the copies are more than twice what the pickle has");
 }
 
+/* ---- objects that are large by themselves ---- */
+
 /*
- * Objects that take far more memory than a pickle needs to make one: bytes of each, by CPython 3.14 and
- * torch 2.14. Thousands of them are ordinary.
+ * A call of the memo takes four bytes of a pickle, and makes a tensor of 600 bytes or a generator of
+ * 2,700. A row of the table says how many, the most that torch 1.7, 1.13, 2.6 and 2.14 took on 64-bit
+ * machines, beside what the calls that made its arguments have been counted for. On top of that are
+ * sizes that have no room in a tensor, gradients, and a dict of attributes. What torch writes has 31
+ * bytes for a tensor of 660 at least, and 43 for a Parameter, which is two of them: in protocol 4,
+ * without names, and all of one storage.
  */
-void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule)
+enum {
+	MOST_SIZES = 64,
+	SIZES_WITHIN = 5,
+	SIZES_COST = 96,
+	SIZE_COST = 16,
+	ATTRIBUTES_COST = 320,
+	ATTRIBUTE_COST = 56,
+	FEW_PARTS = 8
+};
+
+/* Of a tensor, as far as it takes memory. */
+struct extent {
+	uint32_t sizes;
+	bool has_gradient;
+};
+
+static struct extent extent_of_call(const struct ckpt_scan_rule *rule,
+				    const struct ckpt_value *args, const struct ckpt_value *state,
+				    unsigned depth);
+
+static const struct ckpt_scan_rule *rule_of_function(const struct ckpt_value *func)
 {
-	static const struct {
-		const char *name;
-		uint32_t bytes;
-	} heavy[] = { { "Generator", 2640 }, { "deque", 640 }, { "Parameter", 520 }, { "Tensor", 520 } };
+	return func->kind == CKPT_GLOBAL
+		       ? ckpt_scan_rule(func->u.global->module, func->u.global->name)
+		       : NULL;
+}
+
+/* How many sizes V is; -1: it is no shape. */
+static int64_t count_sizes(const struct ckpt_value *v)
+{
+	if (ckpt_value_is_call_of(v, "torch", "Size"))
+		v = item(v->u.call->args, 0);
+	if ((v->kind != CKPT_TUPLE && v->kind != CKPT_LIST) ||
+	    (v->u.seq.count && v->u.seq.items[0]->kind != CKPT_INT))
+		return -1;
+	return v->u.seq.count;
+}
+
+/* V is an argument: a tensor, or an array that becomes one. */
+static struct extent extent_of(const struct ckpt_value *v, unsigned depth)
+{
+	const struct ckpt_scan_rule *rule =
+		v->kind == CKPT_CALL ? rule_of_function(v->u.call->func) : NULL;
+
+	if (!rule || rule->kind != CKPT_SCAN_DATA)
+		return (struct extent){ 0 };
+	return extent_of_call(rule, v->u.call->args, v->u.call->state, depth + 1);
+}
+
+/* The parts of a sparse or nested tensor are made of storages: they are gone through to no depth. */
+static bool have_gradient(const struct ckpt_value *parts)
+{
+	for (uint32_t i = 0; i < FEW_PARTS; i++)
+		if (extent_of(item(parts, i), MOST_DEPTH - 1).has_gradient)
+			return true;
+	return false;
+}
+
+/* STATE: what was set on it later, or NULL. */
+static struct extent extent_of_call(const struct ckpt_scan_rule *rule,
+				    const struct ckpt_value *args, const struct ckpt_value *state,
+				    unsigned depth)
+{
+	const struct ckpt_value *parts = state && rule->then != CKPT_THEN_ATTRIBUTES ? state : args;
+	/* a Parameter has a gradient if it is not told otherwise */
+	struct extent all = { 0, !strcmp(rule->name, "Parameter") &&
+					 item(args, 1) == &ckpt_value_none };
+	const struct ckpt_scan_rule *inner;
+	int64_t sizes = -1;
+
+	if (depth > MOST_DEPTH)
+		return (struct extent){ MOST_SIZES, true };
+	if (rule->call == CKPT_CALL_FROM_TYPE) {
+		inner = rule_of_function(item(args, 0));
+		return inner ? extent_of_call(inner, item(args, 2), NULL, depth + 1)
+			     : (struct extent){ MOST_SIZES, true };
+	}
+	for (uint32_t i = 0; i < FEW_PARTS; i++) {
+		const struct ckpt_value *part = item(parts, i);
+
+		all.has_gradient |= part->kind == CKPT_BOOL && part->u.integer;
+		if (sizes < 0)
+			sizes = count_sizes(part);
+	}
+	if (rule->call == CKPT_CALL_OF_PLACES) {
+		parts = item(args, 1)->kind == CKPT_TUPLE ? item(args, 1) : args;
+		all.has_gradient |= have_gradient(parts);
+		for (uint32_t i = 0; sizes < 0 && i < FEW_PARTS; i++)
+			sizes = count_sizes(item(parts, i));
+	}
+	all.sizes = sizes < 0 ? extent_of(item(parts, 0), depth).sizes : (uint32_t)sizes;
+	return all;
+}
+
+/* A dict, or a tuple of dicts. */
+static uint64_t cost_of_attributes(const struct ckpt_value *state)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
+	uint64_t count = pairs ? pairs->count / 2 : 0;
+
+	for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < FEW_PARTS; i++) {
+		pairs = ckpt_value_pairs(item(state, i));
+		count += pairs ? pairs->count / 2 : 0;
+	}
+	return count ? ATTRIBUTES_COST + ATTRIBUTE_COST * count : 0;
+}
+
+static uint64_t cost_of_sizes(uint32_t sizes)
+{
+	return sizes > SIZES_WITHIN ? SIZES_COST + SIZE_COST * (uint64_t)sizes : 0;
+}
+
+static void add_cost(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, uint64_t cost)
+{
 	uint64_t most = HEAVY_BASE + HEAVY_TIMES * w->s->file.bytes;
 
-	for (size_t i = 0; i < sizeof(heavy) / sizeof(heavy[0]); i++)
-		if (!strcmp(rule->name, heavy[i].name) && w->s->heavy <= most && (w->s->heavy += heavy[i].bytes) > most)
-			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
-				       "makes so many objects of %s that they take more than %d times the size of the file, and 32 MiB", rule->name, HEAVY_TIMES);
+	if (w->s->heavy <= most && (w->s->heavy += cost) > most)
+		ckpt_scan_find(
+			w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
+			"makes so many objects of %s that they take more than %d times the size of the file, and 32 MiB",
+			*rule->name ? rule->name : "tensor classes", HEAVY_TIMES);
 }
+
+void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
+		       const struct ckpt_value *args)
+{
+	struct extent extent;
+	uint64_t cost = rule->cost;
+
+	if (!cost)
+		return;
+	extent = extent_of_call(rule, args, NULL, 0);
+	cost += cost_of_sizes(extent.sizes) + (extent.has_gradient ? rule->gradient : 0);
+	if (rule->call == CKPT_CALL_FROM_TYPE || rule->call == CKPT_CALL_WITH_STATE)
+		cost += cost_of_attributes(item(args, 3));
+	add_cost(w, rule, cost);
+}
+
+void ckpt_scan_state_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
+			     const struct ckpt_value *state)
+{
+	if (!rule->cost)
+		return;
+	add_cost(w, rule,
+		 rule->then == CKPT_THEN_TENSOR
+			 ? cost_of_sizes(extent_of_call(rule, &ckpt_value_none, state, 0).sizes)
+			 : cost_of_attributes(state));
+}
+
+/* ---- tensors that are made of others ---- */
 
 /* Of a shape. */
 static uint64_t product(const struct ckpt_value *sizes)

@@ -679,7 +679,7 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 	if (*c->rule->name || c->rule->kind != CKPT_SCAN_OBJECT)
 		check_data(c);
 	if (c->rule->kind == CKPT_SCAN_DATA)
-		ckpt_scan_weighed(c->w, c->rule);
+		ckpt_scan_weighed(c->w, c->rule, c->args);
 }
 
 /*

@@ -8,6 +8,7 @@
 #include "scan/zip.h"
 
 #include "base/grow.h"
+#include "base/strmap.h"
 #include "io/unzstd.h"
 #include "set/dcp/dcp.h"
 #include "set/dcp/index.h"
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 /* items that are looked into though they are none: the verdict stands after the first */
-enum { MOST_ODD = 8, EDGE = 4096 };
+enum { MOST_ODD = 8, MOST_NAMES = 4, EDGE = 4096 };
 
 struct item_extent {
 	uint64_t start, end;
@@ -213,8 +214,41 @@ static void scan_whole(struct data_file *f)
 	s->where = before;
 }
 
+/*
+ * Is the file one that the index has named under so many other names ("a//b", links) that it is not looked at once more? Each time it
+ * would be gone through anew.
+ */
+static bool is_named_too_often(struct data_file *f, struct ckpt_strmap *names)
+{
+	struct {
+		uint64_t dev, ino;
+	} id = { 0, 0 }, *key;
+	dev_t dev;
+	ino_t ino;
+	uint64_t *count;
+	bool there = false;
+
+	if (!ckpt_source_identity(f->source, &dev, &ino))
+		return false;
+	id.dev = dev;
+	id.ino = ino;
+	count = ckpt_strmap_find(names, (const char *)&id, sizeof(id));
+	if (!count) {
+		key = ckpt_arena_alloc(f->s->arena, sizeof(*key));
+		if (key)
+			*key = id;
+		count = key ? ckpt_strmap_insert(names, (const char *)key, sizeof(*key), 0, &there) : NULL;
+	}
+	f->s->no_memory |= !count;
+	if (!count || ++*count <= MOST_NAMES)
+		return !count;
+	if (*count == MOST_NAMES + 1)
+		ckpt_scan_find(f->s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "one data file under more than %d names: what the others name is not looked into", MOST_NAMES);
+	return true;
+}
+
 /* FOLDER: where the index lies, with a slash behind, or "". */
-static void check_file(struct data_file *f, const char *folder, int folder_len)
+static void check_file(struct data_file *f, const char *folder, int folder_len, struct ckpt_strmap *names)
 {
 	size_t len = strlen(f->name);
 	char *path;
@@ -231,9 +265,11 @@ static void check_file(struct data_file *f, const char *folder, int folder_len)
 		if (access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR))
 			ckpt_scan_find(f->s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "a data file that cannot be opened");
 	} else {
-		check_items(f);
-		if (!f->s->in_folder)
-			scan_whole(f);
+		if (!is_named_too_often(f, names)) {
+			check_items(f);
+			if (!f->s->in_folder)
+				scan_whole(f);
+		}
 		ckpt_source_unref(f->source);
 	}
 	free(f->archives);
@@ -244,6 +280,7 @@ static void check_files(struct ckpt_scanner *s, const struct ckpt_dcp_index *ind
 {
 	const struct ckpt_dcp_chunk **chunks = malloc((index->chunk_count + 1) * sizeof(*chunks));
 	const char *path = s->file.path, *slash = strrchr(path, '/');
+	struct ckpt_strmap names = { 0 }; /* how many each data file has, by device and inode */
 
 	s->no_memory |= !chunks;
 	if (!chunks)
@@ -260,8 +297,9 @@ static void check_files(struct ckpt_scanner *s, const struct ckpt_dcp_index *ind
 		if (chunks[i]->file == CKPT_DCP_NO_FILE)
 			continue;
 		f.name = index->files[chunks[i]->file];
-		check_file(&f, path, slash ? (int)(slash - path + 1) : 0);
+		check_file(&f, path, slash ? (int)(slash - path + 1) : 0, &names);
 	}
+	ckpt_strmap_clear(&names);
 	free(chunks);
 }
 

@@ -221,7 +221,7 @@ static bool scan_other(struct viewed_file *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	bool top = l->flags & CKPT_SCAN_TOP,
-	     named = ckpt_scan_is_named_as_checkpoint(l->s->file.path) || !strncmp(l->s->file.path, "/dev/", 5), /* a pipe has no name */
+	     named = ckpt_scan_is_named_as_checkpoint(l->s->file.path),
 	     text = ckpt_scan_is_text(l->head, l->len);
 	const char *packer = ckpt_scan_packed_by(l->head, l->len);
 	char said[sizeof(err.text)];

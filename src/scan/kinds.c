@@ -9,6 +9,7 @@
 #include "scan/kinds.h"
 
 #include "base/ascii.h"
+#include "base/paths.h"
 #include "base/reader.h"
 #include "base/text.h"
 #include "format/format.h"
@@ -183,7 +184,7 @@ bool ckpt_scan_is_named_as_checkpoint(const char *path)
 		if (len >= n && !ckpt_strcasecmp(path + len - n, endings[i]))
 			return true;
 	}
-	return false;
+	return ckpt_is_descriptor(path);
 }
 
 /*

@@ -26,7 +26,7 @@ bool ckpt_scan_is_text(const uint8_t *head, size_t len);
 /* Compressed, or an archive of a kind that is not looked into: "gzip"; NULL: none. */
 const char *ckpt_scan_packed_by(const uint8_t *head, size_t len);
 
-/* Is the name one of those that loaders are given? */
+/* Is the name one of those that loaders are given? One that says nothing (ckpt_is_descriptor()) may be. */
 bool ckpt_scan_is_named_as_checkpoint(const char *path);
 
 /* Does the name of a file in something, of this system or Windows, lead out of that, or nowhere? */

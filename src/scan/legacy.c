@@ -59,6 +59,7 @@ void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 			at = (struct ckpt_pickle_extent){ start, stream.len - start };
 		else if (rc < 0)
 			ckpt_scan_failed(s, rc, &err);
+		s->weights_cut |= rc < 0 && rc != CKPT_E_FORMAT;
 		if (rc < 0 && rc != CKPT_E_FORMAT)
 			break;
 		p.bytes = stream.bytes + at.off;

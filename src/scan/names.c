@@ -131,7 +131,15 @@ static const struct ckpt_scan_rule storage_class = { .module = "torch",
 						    .call = CKPT_CALL_PLAIN,
 						    .kind = CKPT_SCAN_DATA,
 						    .then = CKPT_THEN_TENSOR,
+						    .cost = 730,
 						    .result = CKPT_TYPE_TENSOR },
+				   sparse_tensor_class = { .module = "torch",
+							   .name = "",
+							   .call = CKPT_CALL_PLAIN,
+							   .kind = CKPT_SCAN_DATA,
+							   .then = CKPT_THEN_TENSOR,
+							   .cost = 1480,
+							   .result = CKPT_TYPE_TENSOR },
 				   named_member = OBJECT("signal", "SIGINT", NEVER, 0, 0),
 				   stranger = OBJECT("", "", PLAIN, 0, -1),
 				   function = { .module = "",
@@ -300,7 +308,7 @@ static const struct ckpt_scan_rule *rule_of_torch(const char *module, const char
 	if ((cpu || !strcmp(module, "torch.cuda") || !strcmp(module, "torch.sparse") ||
 	     !strcmp(module, "torch.cuda.sparse")) &&
 	    is_tensor_class(name))
-		return &tensor_class;
+		return ckpt_ends_with(module, ".sparse") ? &sparse_tensor_class : &tensor_class;
 	return NULL;
 }
 

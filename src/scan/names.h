@@ -58,6 +58,8 @@ struct ckpt_scan_rule {
 	/* of DATA: */
 	bool is_function;
 	uint8_t then;	 /* enum ckpt_scan_then */
+	/* bytes of memory that a call takes, and those that a gradient adds; 0: not many (amounts.c) */
+	uint16_t cost, gradient;
 	uint64_t result; /* CKPT_TYPE_*, one bit; of a constant what it is */
 	uint64_t args[CKPT_SCAN_MOST_ARGS]; /* what each may be; 0: as the one in front */
 };

@@ -19,8 +19,9 @@
  * Memory of a pickle: 64 MiB and 32 bytes for each of its own are promised for all that a scan
  * takes.
  */
-static const uint64_t BUDGET_BASE = 32 << 20, BUDGET_NESTED = 2 << 20;
-enum { BUDGET_OF_BYTE = 30, MOST_SPARSE_MEMO = 1 << 16 };
+/* of the arena: stack, memo and what goes through nested calls afterwards have to fit into the bound of docs/scan.md, too */
+static const uint64_t BUDGET_BASE = 22 << 20, BUDGET_NESTED = 2 << 20;
+enum { BUDGET_OF_BYTE = 27, MOST_SPARSE_MEMO = 1 << 16 };
 static const struct ckpt_value unknown_id = { .kind = CKPT_STR, .u.bytes = { "?", 1 } };
 
 const struct ckpt_value *ckpt_scan_unknown(struct ckpt_scan_walk *w)
@@ -181,7 +182,7 @@ static void check_keys(struct ckpt_scan_walk *w)
 	size_t floor = ckpt_machine_floor(&w->m);
 	const struct ckpt_value *container = NULL;
 	const struct ckpt_seq *old = NULL;
-	struct ckpt_scan_added_keys a = { .form = CKPT_KEYS_OF_PAIRS, .items = w->m.stack + floor, .count = w->m.depth - floor };
+	struct ckpt_scan_added_keys a = { .form = CKPT_KEYS_OF_PAIRS, .items = w->m.depth ? w->m.stack + floor : NULL, .count = w->m.depth - floor };
 
 	switch ((enum ckpt_opcode)w->m.op.code) {
 	case CKPT_OP_DICT: a.count /= 2; break;
@@ -622,10 +623,12 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_scan_walk w = { .s = s, .in = pickle };
+	bool cut = s->weights_cut;
 	int rc = 0;
 
 	pickle->stopped = pickle->imports = pickle->gave_up = false;
 	pickle->end = 0;
+	s->weights_cut |= s->weights; /* until it is gone through */
 	if (pickle->len > s->pickle_budget) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "pickle", pickle->base,
 			       "more pickles than are looked into: they overlap, or unfold");
@@ -655,6 +658,10 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	pickle->imports = w.imports;
 	pickle->gave_up = rc < 0;
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
+	if (s->weights && rc == 0 && !w.broke) {
+		s->weights_cut = cut;
+		s->weights_seen = true;
+	}
 	ckpt_scan_name_subjects(&w);
 	ckpt_scan_check_depth(&w);
 	ckpt_scan_check_shown(&w);
@@ -680,6 +687,9 @@ void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *fi
 	bool weights = s->weights;
 	size_t done = 0;
 
+	if (!first->len && weights)
+		ckpt_scan_refuse(s, (1u << CKPT_SCAN_TORCH_COUNT) - 1, NULL, first->base,
+				 "a pickle without a byte");
 	for (unsigned n = 0; done < first->len && s->rc == 0; n++) {
 		p = *first;
 		p.bytes += done;

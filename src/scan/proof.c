@@ -25,6 +25,8 @@ static void check_sizes(struct ckpt_scanner *s, const struct ckpt_model *model)
 		const struct ckpt_zip_entry *e = ckpt_torch_zip_data(tz, storage);
 		uint32_t item = ckpt_dtype_size(storage->dtype);
 
+		if (e && e->usize > storage->nbytes && !s->depth)
+			ckpt_scan_refuse(s, 1 << CKPT_SCAN_TORCH_2_14, NULL, CKPT_NO_OFFSET, "the record of storage %.200s is longer than its pickle says, which 2.14 reads with mmap=True only", storage->key);
 		if (e && e->usize > storage->nbytes && e->usize - storage->nbytes >= item)
 			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "size", CKPT_NO_OFFSET,
 				       "the record of storage %s has %" PRIu64

@@ -14,6 +14,7 @@
 #include "base/ascii.h"
 #include "base/sized.h"
 #include "format/container.h"
+#include "format/torch_zip.h"
 #include "io/workers.h"
 #include "scan/files.h"
 
@@ -79,6 +80,29 @@ static void take_for_package(struct ckpt_scanner *s, const char *name)
 	ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "a source of Python in an unpacked torch.package, which a load of its pickles runs");
 }
 
+/* Can it be read as the checkpoint that it is said to be? */
+static void prove(struct ckpt_scanner *s, struct ckpt_source *source)
+{
+	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
+	    s->file.verdict < CKPT_SCAN_UNREADABLE) /* what is more than is looked into is not opened either */
+		ckpt_scan_prove(s, source, CKPT_SCAN_TOP);
+	if (s->has_places || s->has_places_inside)
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET,
+			       "a sparse tensor, or the state of a generator, in what is no checkpoint of its own: where its numbers point is not looked at");
+}
+
+static int finish(struct ckpt_scanner *s, const char *path, struct ckpt_error *err)
+{
+	if (s->rc == 0 && s->no_memory && !ckpt_scan_is_full(s))
+		s->rc = CKPT_E_NOMEM;
+	if (s->rc == CKPT_E_NOMEM)
+		return ckpt_error_at(err, ckpt_fail_nomem(err), path, NULL, CKPT_NO_OFFSET);
+	if (s->rc < 0)
+		return ckpt_fail(err, s->rc, "cancelled");
+	ckpt_scanner_finish(s);
+	return 0;
+}
+
 /*
  * 0: there is a verdict, or it is of no kind to have one (s->file.format is "" then).
  * PACKAGE: where it lies in an unpacked torch.package; NULL: in none.
@@ -101,21 +125,9 @@ static int scan_file(struct ckpt_scanner *s, const char *path, const char *packa
 	s->is_one = ckpt_scan_source(s, source, CKPT_SCAN_TOP);
 	if (s->rc == 0 && is_index(path) && s->file.verdict < CKPT_SCAN_UNREADABLE)
 		ckpt_scan_dcp_index(s, source);
-	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
-	    s->file.verdict < CKPT_SCAN_UNREADABLE) /* what is more than is looked into is not opened either */
-		ckpt_scan_prove(s, source, CKPT_SCAN_TOP);
-	if (s->has_places || s->has_places_inside)
-		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET,
-			       "a sparse tensor, or the state of a generator, in what is no checkpoint of its own: where its numbers point is not looked at");
+	prove(s, source);
 	ckpt_source_unref(source);
-	if (s->rc == 0 && s->no_memory && !ckpt_scan_is_full(s))
-		s->rc = CKPT_E_NOMEM;
-	if (s->rc == CKPT_E_NOMEM)
-		return ckpt_error_at(err, ckpt_fail_nomem(err), path, NULL, CKPT_NO_OFFSET);
-	if (s->rc < 0)
-		return ckpt_fail(err, s->rc, "cancelled");
-	ckpt_scanner_finish(s);
-	return 0;
+	return finish(s, path, err);
 }
 
 /* ---- many ---- */
@@ -272,6 +284,25 @@ int ckpt_scan(const char *path, const struct ckpt_scan_options *options,
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
+/* What S found out about weights_only. */
+static int give_refusals(const struct ckpt_scanner *s, const char *path, bool *accepts,
+			 int (*refused)(void *ctx, const struct ckpt_scan_refusal *refusal),
+			 void *ctx, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (!s->file.is_torch)
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_UNSUPPORTED,
+					       "has no form that torch.load reads"),
+				     path, NULL, CKPT_NO_OFFSET);
+	for (int i = 0; i < CKPT_SCAN_TORCH_COUNT; i++)
+		accepts[i] = s->file.weights_only[i];
+	for (uint32_t i = 0; rc == 0 && refused && i < s->refusal_count; i++)
+		rc = refused(ctx, &s->refusals[i]);
+	return rc;
+}
+
 int ckpt_scan_weights_only(const char *path, bool *accepts,
 			   int (*refused)(void *ctx, const struct ckpt_scan_refusal *refusal),
 			   void *ctx, struct ckpt_error *err)
@@ -282,15 +313,57 @@ int ckpt_scan_weights_only(const char *path, bool *accepts,
 	if (rc < 0)
 		return ckpt_fail_nomem(err);
 	rc = scan_file(&s, path, NULL, err);
-	if (rc == 0 && !s.file.is_torch)
-		rc = ckpt_error_at(err,
-				   ckpt_fail(err, CKPT_E_UNSUPPORTED,
-					     "has no form that torch.load reads"),
-				   path, NULL, CKPT_NO_OFFSET);
-	for (int i = 0; rc == 0 && i < CKPT_SCAN_TORCH_COUNT; i++)
-		accepts[i] = s.file.weights_only[i];
-	for (uint32_t i = 0; rc == 0 && refused && i < s.refusal_count; i++)
-		rc = refused(ctx, &s.refusals[i]);
+	if (rc == 0)
+		rc = give_refusals(&s, path, accepts, refused, ctx, err);
+	ckpt_scanner_clear(&s);
+	return rc;
+}
+
+/* What torch.load() gives its unpickler, as the archive of DOC has it. */
+static void scan_pickle_of(struct ckpt_scanner *s, const struct ckpt_document *doc)
+{
+	struct ckpt_scan_pickle pickle = { .bytes = doc->pickle_bytes,
+					   .len = doc->pickle_len,
+					   .flags = CKPT_SCAN_STORAGES };
+	struct ckpt_strmap storages = { 0 };
+
+	s->file.format = "torch zip";
+	s->file.is_torch = s->weights = true;
+	s->storages = &storages;
+	ckpt_scan_pickles(s, &pickle, 1);
+	s->storages = NULL;
+	s->weights = false;
+	ckpt_strmap_clear(&storages);
+}
+
+int ckpt_scan_model_weights_only(const struct ckpt_model *model, bool *accepts,
+				 int (*refused)(void *ctx, const struct ckpt_scan_refusal *refusal),
+				 void *ctx, struct ckpt_error *err)
+{
+	const struct ckpt_document *doc = model->doc;
+	bool is_zip = doc->format == &ckpt_format_torch_zip && doc->pickle_bytes;
+	const char *path = ckpt_document_path(doc) ? ckpt_document_path(doc) : "";
+	struct ckpt_scanner s;
+	int rc = ckpt_scanner_init(&s, path);
+
+	if (rc == 0 && doc->source)
+		rc = ckpt_scanner_set_size(&s, is_zip ? doc->pickle_len : ckpt_source_size(doc->source));
+	if (rc < 0) {
+		ckpt_scanner_clear(&s);
+		return ckpt_fail_nomem(err);
+	}
+	if (doc->source && !doc->path && is_zip)
+		scan_pickle_of(&s, doc);
+	else if (doc->source && !doc->path)
+	{
+		ckpt_scan_source(&s, doc->source, CKPT_SCAN_TOP);
+		prove(&s, doc->source);
+	}
+	rc = finish(&s, path, err);
+	if (rc == 0 && doc->source)
+		rc = ckpt_error_at(err, ckpt_source_check_unchanged(doc->source, err), path, NULL, CKPT_NO_OFFSET);
+	if (rc == 0)
+		rc = give_refusals(&s, path, accepts, refused, ctx, err);
 	ckpt_scanner_clear(&s);
 	return rc;
 }

@@ -364,6 +364,10 @@ void ckpt_scanner_finish(struct ckpt_scanner *s)
 	s->file.finding_count = s->finding_count;
 	s->file.refusals = s->refusals;
 	s->file.refusal_count = s->refusal_count;
-	for (unsigned i = 0; i < CKPT_SCAN_TORCH_COUNT; i++)
-		s->file.weights_only[i] = s->file.is_torch && !(s->refused & 1u << i);
+	s->weights_cut |= !s->weights_seen;
+	for (unsigned i = 0; s->file.is_torch && i < CKPT_SCAN_TORCH_COUNT; i++) {
+		s->file.weights_only[i] = !(s->refused & 1u << i) && !s->weights_cut;
+		if (!(s->refused & 1u << i) && s->weights_cut)
+			s->file.weights_only_unknown |= UINT64_C(1) << i;
+	}
 }

@@ -55,6 +55,8 @@ struct ckpt_scanner {
 	bool weights;	   /* what is scanned is what torch.load reads */
 	uint8_t refused_opcodes[32]; /* bitmap */
 	unsigned refused;	     /* by versions, as in ckpt_scan_refusal */
+	/* of what torch.load gives its unpickler: some was gone through to its end, and some not, so that nothing is foretold */
+	bool weights_seen, weights_cut;
 	bool has_unlisted; /* the file imports what needs objects and is in no list */
 	bool in_folder;	 /* it was met on a walk: what is no checkpoint is nothing to complain of */
 	bool in_package; /* torch.package: pickles of any name may have persistent ids */
@@ -121,7 +123,10 @@ enum ckpt_scan_pickle_flags {
 	 * them, while the pickle runs takes what was in memory.
 	 */
 	CKPT_SCAN_NUMBERS_LATER = 1 << 3,
-	CKPT_SCAN_PROSE = 1 << 4, /* text, by its name, too: four letters behind an "r" are no number that anybody wrote */
+	CKPT_SCAN_PROSE =
+		1
+		<< 4, /* text, by its name, too: four letters behind an "r" are no number that anybody wrote */
+	CKPT_SCAN_CUT = 1 << 5, /* there is more of it than is looked into */
 };
 
 struct ckpt_scan_pickle {

@@ -216,14 +216,32 @@ static bool is_hidden(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 	return ckpt_scan_type(w, v) & (CKPT_TYPE_HIDDEN | CKPT_TYPE_UNKNOWN);
 }
 
+/* Has the dict V an attribute "items" or "keys"? The unpickler in Python, and that of weights_only, go by it, that in C does not. */
+static bool has_items(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const struct ckpt_value *state = v->kind == CKPT_CALL ? v->u.call->state : NULL;
+	const struct ckpt_seq *pairs;
+
+	for (uint32_t part = 0; state && part < (state->kind == CKPT_TUPLE ? state->u.seq.count : 1); part++) {
+		pairs = ckpt_value_pairs(state->kind == CKPT_TUPLE ? state->u.seq.items[part] : state);
+		if (pairs && !ckpt_scan_may_look(w, pairs->count))
+			return true;
+		for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
+			if (ckpt_value_is_str(pairs->items[i], "items") || ckpt_value_is_str(pairs->items[i], "keys"))
+				return true;
+	}
+	return false;
+}
+
 /* A dict, or a pair (dict or None, dict of slots). */
 void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
-	bool hidden = is_hidden(w, state);
+	bool hidden = is_hidden(w, state), other = has_items(w, state);
 
 	if (state->kind == CKPT_TUPLE) {
 		for (uint32_t i = 0; i < state->u.seq.count && i < 4; i++) {
 			hidden |= state->u.seq.count == 2 && is_hidden(w, state->u.seq.items[i]);
+			other |= state->u.seq.count == 2 && has_items(w, state->u.seq.items[i]);
 			check_attributes(w, state->u.seq.items[i]);
 		}
 	} else {
@@ -231,6 +249,8 @@ void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 	}
 	if (hidden)
 		not_understood(w, "sets the state of an object out of what a call gives, which is not looked into");
+	if (other)
+		not_understood(w, "sets the state of an object out of a dict that has an attribute 'items' or 'keys', by which some unpicklers go");
 }
 
 static bool is_dict(const struct ckpt_value *v)
@@ -503,8 +523,10 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < state->u.seq.count; i++)
 			if (is_dict(state->u.seq.items[i]))
 				ckpt_scan_mark(state->u.seq.items[i], CKPT_SCAN_USED);
-	if (rule->kind == CKPT_SCAN_DATA)
+	if (rule->kind == CKPT_SCAN_DATA) {
 		ckpt_scan_freeze(state, true);
+		ckpt_scan_state_weighed(w, rule, state);
+	}
 	/* which could have changed what is called now */
 	if (object->u.call->state || object->u.call->setter)
 		not_understood(w, "sets the state of an object a second time");

@@ -63,58 +63,88 @@
 #define ZERO CKPT_TYPE_ZERO
 #define NUMBERS_DTYPE CKPT_TYPE_NUMBERS_DTYPE
 #define NUMBERS_ARRAY CKPT_TYPE_NUMBERS_ARRAY
+#define SIZES CKPT_TYPE_SIZES
 
 /*
  * A function, a class, and what is nothing but a value. CALL: enum ckpt_scan_call; LEAST and MOST
- * arguments.
+ * arguments. COST of what is large by itself, and GRADIENT of what it costs on top where a tensor
+ * has a gradient, are bytes of memory: see amounts.c.
  */
 #define FUNC(module, name, call, least, most, result, ...) \
 	{ \
-		module, name, CKPT_CALL_##call, least, most, CKPT_SCAN_DATA, false, true, CKPT_THEN_NOTHING, result, { __VA_ARGS__ } \
+		module, name, CKPT_CALL_##call, least, most, CKPT_SCAN_DATA, false, true, \
+			CKPT_THEN_NOTHING, 0, 0, result, \
+		{ \
+			__VA_ARGS__ \
+		} \
 	}
 #define TYPE(module, name, least, most, then, result, ...) \
 	{ \
-		module, name, CKPT_CALL_PLAIN, least, most, CKPT_SCAN_DATA, false, false, CKPT_THEN_##then, result, { __VA_ARGS__ } \
+		module, name, CKPT_CALL_PLAIN, least, most, CKPT_SCAN_DATA, false, false, \
+			CKPT_THEN_##then, 0, 0, result, \
+		{ \
+			__VA_ARGS__ \
+		} \
+	}
+#define HEAVY_FUNC(module, name, cost, gradient, call, least, most, result, ...) \
+	{ \
+		module, name, CKPT_CALL_##call, least, most, CKPT_SCAN_DATA, false, true, \
+			CKPT_THEN_NOTHING, cost, gradient, result, \
+		{ \
+			__VA_ARGS__ \
+		} \
+	}
+#define HEAVY_TYPE(module, name, cost, gradient, least, most, then, result, ...) \
+	{ \
+		module, name, CKPT_CALL_PLAIN, least, most, CKPT_SCAN_DATA, false, false, \
+			CKPT_THEN_##then, cost, gradient, result, \
+		{ \
+			__VA_ARGS__ \
+		} \
 	}
 #define NAME(module, name, what) \
 	{ \
-		module, name, CKPT_CALL_NEVER, 0, 0, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, what, { 0 } \
+		module, name, CKPT_CALL_NEVER, 0, 0, CKPT_SCAN_DATA, false, false, \
+			CKPT_THEN_NOTHING, 0, 0, what, \
+		{ \
+			0 \
+		} \
 	}
 
 /* clang-format off */
 static const struct ckpt_scan_rule rows[] = {
 	/* tensors */
-	FUNC("torch._utils", "_rebuild_tensor", TENSOR, 4, 4, TENSOR, STORAGE, INT, SHAPE, SHAPE),
-	FUNC("torch._utils", "_rebuild_tensor_v2", TENSOR, 6, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, METADATA),
-	FUNC("torch._utils", "_rebuild_tensor_v3", TENSOR_OF_DTYPE, 7, 8, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, NUMBERS_DTYPE, METADATA),
-	FUNC("torch._utils", "_rebuild_parameter", PLAIN, 3, 3, TENSOR, TENSOR, BOOL, HOOKS),
-	FUNC("torch._utils", "_rebuild_parameter_with_state", WITH_STATE, 4, 4, DRESSED, TENSOR, BOOL, HOOKS, ANY),
-	FUNC("torch._utils", "_rebuild_qtensor", TENSOR_WHOLE, 7, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, QUANTIZER, BOOL, HOOKS),
-	FUNC("torch._utils", "_rebuild_sparse_tensor", OF_PLACES, 2, 2, TENSOR, LAYOUT, SPARSE),
-	FUNC("torch._utils", "_rebuild_sparse_csr_tensor", OF_PLACES, 2, 2, TENSOR, LAYOUT, SPARSE),
-	FUNC("torch._utils", "_rebuild_nested_tensor", OF_PLACES, 4, 4, TENSOR, TENSOR),
-	FUNC("torch._utils", "_rebuild_meta_tensor_no_storage", PLAIN, 4, 4, TENSOR, NUMBERS_DTYPE, SHAPE, SHAPE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR, NUMBERS_DTYPE, ON_DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_xla_tensor", OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_mlc_tensor", OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, ANY_CLASS, NUMBERS_DTYPE, SHAPE, SHAPE, INT, LAYOUT, ON_DEVICE, BOOL),
-	FUNC("torch._tensor", "_rebuild_from_type_v2", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
-	FUNC("torch._tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
-	FUNC("torch.tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
-	FUNC("torch.storage", "_load_from_bytes", FROM_BYTES, 1, 1, STORAGE, BYTES),
+	HEAVY_FUNC("torch._utils", "_rebuild_tensor", 580, 0, TENSOR, 4, 4, TENSOR, STORAGE, INT, SHAPE, SHAPE),
+	HEAVY_FUNC("torch._utils", "_rebuild_tensor_v2", 660, 0, TENSOR, 6, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, METADATA),
+	HEAVY_FUNC("torch._utils", "_rebuild_tensor_v3", 660, 0, TENSOR_OF_DTYPE, 7, 8, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, NUMBERS_DTYPE, METADATA),
+	HEAVY_FUNC("torch._utils", "_rebuild_parameter", 740, 0, PLAIN, 3, 3, TENSOR, TENSOR, BOOL, HOOKS),
+	HEAVY_FUNC("torch._utils", "_rebuild_parameter_with_state", 740, 0, WITH_STATE, 4, 4, DRESSED, TENSOR, BOOL, HOOKS, ANY),
+	HEAVY_FUNC("torch._utils", "_rebuild_qtensor", 740, 0, TENSOR_WHOLE, 7, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, QUANTIZER, BOOL, HOOKS),
+	HEAVY_FUNC("torch._utils", "_rebuild_sparse_tensor", 970, 1040, OF_PLACES, 2, 2, TENSOR, LAYOUT, SPARSE),
+	HEAVY_FUNC("torch._utils", "_rebuild_sparse_csr_tensor", 450, 1130, OF_PLACES, 2, 2, TENSOR, LAYOUT, SPARSE),
+	HEAVY_FUNC("torch._utils", "_rebuild_nested_tensor", 810, 560, OF_PLACES, 4, 4, TENSOR, TENSOR),
+	HEAVY_FUNC("torch._utils", "_rebuild_meta_tensor_no_storage", 510, 200, PLAIN, 4, 4, TENSOR, NUMBERS_DTYPE, SIZES, SHAPE, BOOL),
+	HEAVY_FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", 740, 0, OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
+	HEAVY_FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", 740, 0, OF_TENSORS, 4, 4, TENSOR, TENSOR, NUMBERS_DTYPE, ON_DEVICE, BOOL),
+	HEAVY_FUNC("torch._utils", "_rebuild_xla_tensor", 740, 0, OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
+	HEAVY_FUNC("torch._utils", "_rebuild_mlc_tensor", 740, 0, OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
+	HEAVY_FUNC("torch._utils", "_rebuild_wrapper_subclass", 500, 190, PLAIN, 8, 8, DRESSED, ANY_CLASS, NUMBERS_DTYPE, SIZES, SHAPE, INT, LAYOUT, ON_DEVICE, BOOL),
+	HEAVY_FUNC("torch._tensor", "_rebuild_from_type_v2", 800, 1030, FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
+	HEAVY_FUNC("torch._tensor", "_rebuild_from_type", 800, 1030, FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
+	HEAVY_FUNC("torch.tensor", "_rebuild_from_type", 800, 1030, FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
+	HEAVY_FUNC("torch.storage", "_load_from_bytes", 3400, 0, FROM_BYTES, 1, 1, STORAGE, BYTES),
 	FUNC("torch.serialization", "_get_layout", PLAIN, 1, 1, LAYOUT, TEXT),
 	TYPE("torch.serialization", "StorageType", 0, 0, ATTRIBUTES, VALUE),
 	TYPE("torch", "Size", 0, 1, NOTHING, SIZE, SHAPE),
 	TYPE("torch", "device", 1, 2, NOTHING, DEVICE, SHORT, INT),
-	TYPE("torch", "Tensor", 0, 0, TENSOR, TENSOR),
-	TYPE("torch.autograd.variable", "Variable", 0, 0, TENSOR, TENSOR),
-	TYPE("torch.nn.parameter", "Parameter", 0, 2, TENSOR, TENSOR, TENSOR, BOOL),
-	TYPE("torch.nn.parameter", "Buffer", 0, 2, TENSOR, TENSOR, TENSOR, BOOL),
-	TYPE("torch.nn.parameter", "UninitializedParameter", 0, 1, ATTRIBUTES, DRESSED, BOOL),
-	TYPE("torch.nn.parameter", "UninitializedBuffer", 0, 1, ATTRIBUTES, DRESSED, BOOL),
-	TYPE("torch", "Generator", 0, 1, GENERATOR, VALUE, ON_DEVICE),
-	TYPE("torch._C", "Generator", 0, 1, GENERATOR, VALUE, ON_DEVICE),
+	HEAVY_TYPE("torch", "Tensor", 730, 0, 0, 0, TENSOR, TENSOR),
+	HEAVY_TYPE("torch.autograd.variable", "Variable", 730, 0, 0, 0, TENSOR, TENSOR),
+	HEAVY_TYPE("torch.nn.parameter", "Parameter", 820, 0, 0, 2, TENSOR, TENSOR, TENSOR, BOOL),
+	HEAVY_TYPE("torch.nn.parameter", "Buffer", 1050, 0, 0, 2, TENSOR, TENSOR, TENSOR, BOOL),
+	HEAVY_TYPE("torch.nn.parameter", "UninitializedParameter", 820, 0, 0, 1, ATTRIBUTES, DRESSED, BOOL),
+	HEAVY_TYPE("torch.nn.parameter", "UninitializedBuffer", 780, 240, 0, 1, ATTRIBUTES, DRESSED, BOOL),
+	HEAVY_TYPE("torch", "Generator", 2680, 0, 0, 1, GENERATOR, VALUE, ON_DEVICE),
+	HEAVY_TYPE("torch._C", "Generator", 2680, 0, 0, 1, GENERATOR, VALUE, ON_DEVICE),
 	TYPE("torch.torch_version", "TorchVersion", 1, 1, ATTRIBUTES, VALUE, TEXT),
 	NAME("torch._utils", "torch", CKPT_TYPE_MODULE), /* see CKPT_CALL_GETATTR */
 	NAME("torch", "per_tensor_affine", QSCHEME),
@@ -150,10 +180,10 @@ static const struct ckpt_scan_rule rows[] = {
 	FUNC("torch.jit._pickle", "build_tensor_from_id", PLAIN, 1, 1, VALUE, INT),
 	/* containers */
 	TYPE("collections", "OrderedDict", 0, 1, PAIRS, FILLED, PAIRS),
-	{ "collections", "defaultdict", CKPT_CALL_FACTORY, 0, 2, CKPT_SCAN_DATA, false, false, CKPT_THEN_PAIRS, FILLED, { NONE | ANY_CLASS, PAIRS } },
+	{ "collections", "defaultdict", CKPT_CALL_FACTORY, 0, 2, CKPT_SCAN_DATA, false, false, CKPT_THEN_PAIRS, 0, 0, FILLED, { NONE | ANY_CLASS, PAIRS } },
 	/* of a list it hashes each item whole */
 	TYPE("collections", "Counter", 0, 1, PAIRS, HIDDEN, DICT),
-	TYPE("collections", "deque", 0, 2, ITEMS, VALUE, LIST | TUPLE, NONE | INT),
+	HEAVY_TYPE("collections", "deque", 790, 0, 0, 2, ITEMS, VALUE, LIST | TUPLE, NONE | INT),
 	TYPE("builtins", "set", 0, 1, NOTHING, VALUE, KEYS),
 	TYPE("builtins", "frozenset", 0, 1, NOTHING, VALUE, KEYS),
 	TYPE("builtins", "list", 0, 1, ITEMS, VALUE, LIST | TUPLE | SETS),
@@ -183,16 +213,16 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("array", "array", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST),
 	FUNC("array", "_array_reconstructor", PLAIN, 4, 4, VALUE, CLASS, TEXT, INT, BYTES),
 	TYPE("itertools", "count", 0, 2, NOTHING, VALUE, INTEGER | FLOAT),
-	{ "builtins", "iter", CKPT_CALL_PLAIN, 1, 1, CKPT_SCAN_DATA, false, true, CKPT_THEN_INDEX, VALUE, { LIST | TUPLE } },
+	{ "builtins", "iter", CKPT_CALL_PLAIN, 1, 1, CKPT_SCAN_DATA, false, true, CKPT_THEN_INDEX, 0, 0, VALUE, { LIST | TUPLE } },
 	TYPE("_io", "BytesIO", 0, 0, BYTES, VALUE, NONE),
 	/* times, names of things */
 	/* what the objects of these show is read without a look at where it lies */
-	{ "builtins", "UnicodeDecodeError", CKPT_CALL_RANGE, 5, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { TEXT, BYTES, INT, INT, TEXT } },
-	{ "builtins", "UnicodeEncodeError", CKPT_CALL_RANGE, 5, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { TEXT, TEXT, INT, INT, TEXT } },
-	{ "builtins", "UnicodeTranslateError", CKPT_CALL_RANGE, 4, 4, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { TEXT, INT, INT, TEXT } },
-	{ "datetime", "datetime", CKPT_CALL_DATETIME, 1, 8, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT } },
-	{ "datetime", "date", CKPT_CALL_DATE, 1, 3, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT } },
-	{ "datetime", "time", CKPT_CALL_TIME, 1, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT } },
+	{ "builtins", "UnicodeDecodeError", CKPT_CALL_RANGE, 5, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, 0, 0, VALUE, { TEXT, BYTES, INT, INT, TEXT } },
+	{ "builtins", "UnicodeEncodeError", CKPT_CALL_RANGE, 5, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, 0, 0, VALUE, { TEXT, TEXT, INT, INT, TEXT } },
+	{ "builtins", "UnicodeTranslateError", CKPT_CALL_RANGE, 4, 4, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, 0, 0, VALUE, { TEXT, INT, INT, TEXT } },
+	{ "datetime", "datetime", CKPT_CALL_DATETIME, 1, 8, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, 0, 0, VALUE, { BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT } },
+	{ "datetime", "date", CKPT_CALL_DATE, 1, 3, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, 0, 0, VALUE, { BYTES | TEXT | INT, INT } },
+	{ "datetime", "time", CKPT_CALL_TIME, 1, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, 0, 0, VALUE, { BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT } },
 	TYPE("datetime", "timedelta", 0, 3, NOTHING, TIMEDELTA, INT),
 	TYPE("datetime", "timezone", 1, 2, NOTHING, TIMEZONE, TIMEDELTA, TEXT),
 	TYPE("time", "struct_time", 1, 2, NOTHING, VALUE, TUPLE, DICT),
@@ -205,14 +235,14 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("builtins", "SyntaxError", 0, 1, NOTHING, VALUE, TEXT),
 	TYPE("builtins", "IndentationError", 0, 1, NOTHING, VALUE, TEXT),
 	TYPE("builtins", "TabError", 0, 1, NOTHING, VALUE, TEXT),
-	{ "builtins", "ExceptionGroup", CKPT_CALL_GROUP, 2, 2, CKPT_SCAN_DATA, false, false, CKPT_THEN_ATTRIBUTES, VALUE, { TEXT, LIST | TUPLE } },
-	{ "builtins", "BaseExceptionGroup", CKPT_CALL_GROUP, 2, 2, CKPT_SCAN_DATA, false, false, CKPT_THEN_ATTRIBUTES, VALUE, { TEXT, LIST | TUPLE } },
+	{ "builtins", "ExceptionGroup", CKPT_CALL_GROUP, 2, 2, CKPT_SCAN_DATA, false, false, CKPT_THEN_ATTRIBUTES, 0, 0, VALUE, { TEXT, LIST | TUPLE } },
+	{ "builtins", "BaseExceptionGroup", CKPT_CALL_GROUP, 2, 2, CKPT_SCAN_DATA, false, false, CKPT_THEN_ATTRIBUTES, 0, 0, VALUE, { TEXT, LIST | TUPLE } },
 	/* numpy: what its dtypes say is looked at in numpy.c */
-	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, NUMPY_ARRAY, { ANY_CLASS, ZERO, LETTER_B } },
+	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, 0, 0, NUMPY_ARRAY, { ANY_CLASS, ZERO, LETTER_B } },
 	FUNC("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2, VALUE, NUMPY_DTYPE, BYTES),
 	FUNC("numpy.core.numeric", "_frombuffer", NUMPY_BUFFER, 4, 4, NUMPY_ARRAY, BYTES | BYTEARRAY, NUMPY_DTYPE, SHAPE, TEXT),
 	NAME("numpy", "ndarray", CLASS),
-	{ "numpy", "dtype", CKPT_CALL_NUMPY_DTYPE, 1, 3, CKPT_SCAN_DATA, false, false, CKPT_THEN_NUMPY_DTYPE, NUMPY_DTYPE, { TEXT, BOOL | INT } },
+	{ "numpy", "dtype", CKPT_CALL_NUMPY_DTYPE, 1, 3, CKPT_SCAN_DATA, false, false, CKPT_THEN_NUMPY_DTYPE, 0, 0, NUMPY_DTYPE, { TEXT, BOOL | INT } },
 };
 /* clang-format on */
 

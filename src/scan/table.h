@@ -86,6 +86,8 @@ enum { CKPT_TYPE_FIRST = CKPT_GLOBAL };
 #define CKPT_TYPE_NUMBERS_DTYPE CKPT_TYPE_BIT(39)
 /* an array of numpy of numbers: torch divides by the size of an item before it looks what it is */
 #define CKPT_TYPE_NUMBERS_ARRAY CKPT_TYPE_BIT(40)
+/* a shape that torch can count with: of a tensor's sizes, where no storage says whether they fit */
+#define CKPT_TYPE_SIZES CKPT_TYPE_BIT(41)
 #define CKPT_TYPE_ANY_CLASS (CKPT_TYPE_CLASS | CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE)
 
 /* Whatever is data: for arguments that are only kept. */

@@ -112,6 +112,8 @@ static bool read_storage(struct table *t)
 	cls = item(t, 2);
 	dtype = cls->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(cls->u.global->name)
 					 : CKPT_DTYPE_UNKNOWN;
+	if (t->s->weights && (ckpt_value_is_global(cls, "torch.storage", "UntypedStorage") || ckpt_value_is_global(cls, "torch.storage", "TypedStorage")))
+		ckpt_scan_refuse(t->s, 1 << CKPT_SCAN_TORCH_1_13, NULL, t->at, "a storage of a class that has no dtype");
 	if (ckpt_dtype_is_quantized(dtype)) /* which torch 0.1 did not have; there is nothing that could say the scale */
 		ckpt_scan_find(t->s, CKPT_SCAN_UNREADABLE, "state", t->at,
 			       "a tar with storages of %s: tensors of them have no numbers that they are quantized by", ckpt_dtype_name(dtype));
@@ -154,7 +156,7 @@ static void scan_table(struct ckpt_scanner *s, const struct ckpt_tar_member *m,
 	bool storages = !strcmp(m->name, "storages"),
 	     weights = s->weights, ok;
 
-	s->weights = !s->depth; /* torch 1.13 reads all three with its own unpickler */
+	s->weights = !s->depth && strcmp(m->name, "sys_info") != 0; /* torch 1.13 reads the other three with its own unpickler, and this not at all */
 	ok = storages || !strcmp(m->name, "tensors") ? read_table(&t, storages) : next_pickle(&t) && t.at == t.len;
 	s->weights = weights;
 	ckpt_pickle_clear(&t.pickle);

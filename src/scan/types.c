@@ -11,10 +11,10 @@
 #include "scan/walk.h"
 
 #include "tensor/dtype.h"
+#include "tensor/shape.h"
 
 #include <string.h>
 
-static const int64_t MOST_OF_NOTHING = INT64_C(1) << 40;
 enum { MOST_SHORT = 64, MOST_DEVICE = 12, MOST_TAG = 8192, MOST_TAGS = 16 /* of tuples in tuples torch takes twice as long for each */, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
 
 static const struct ckpt_scan_rule *rule_of(const struct ckpt_global *g)
@@ -137,25 +137,26 @@ static bool is_metadata(const struct ckpt_value *v)
 	return true;
 }
 
-/*
- * Sizes whose product torch can count with. Until 1.13 it multiplies without a look; where there is
- * a zero it goes over the others all the same, so they are to be fewer.
- */
+/* Sizes that ckpt_shape_is_countable(). */
 static bool are_countable(const struct ckpt_value *sizes)
 {
-	int64_t product = 1;
-	bool is_empty = false;
+	uint64_t shape[MOST_DIMENSIONS];
+	uint32_t ndim = 0;
 
 	if (sizes->kind == CKPT_CALL) /* torch.Size */
 		sizes = item(sizes->u.call->args, 0);
-	for (uint32_t i = 0; item(sizes, i)->kind == CKPT_INT; i++) {
-		int64_t size = item(sizes, i)->u.integer;
-
-		is_empty |= !size;
-		if (size && __builtin_mul_overflow(product, size, &product))
+	for (; ndim < MOST_DIMENSIONS && item(sizes, ndim)->kind == CKPT_INT; ndim++) {
+		if (item(sizes, ndim)->u.integer < 0)
 			return false;
+		shape[ndim] = (uint64_t)item(sizes, ndim)->u.integer;
 	}
-	return !is_empty || (product >= 0 && product <= MOST_OF_NOTHING);
+	return ckpt_shape_is_countable(shape, ndim);
+}
+
+/* An array of numpy of numbers that may become a tensor. */
+static bool is_numbers_array(const struct ckpt_value *v)
+{
+	return ckpt_scan_is_numbers_array(v) && are_countable(v->u.call->state ? item(v->u.call->state, 1) : item(v->u.call->args, 2));
 }
 
 /* (indices, values, shape[, is coalesced]), or (rows, columns, values, shape) */
@@ -304,6 +305,7 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	if (ckpt_scan_type(w, v) & wanted)
 		return true;
 	return (wanted & CKPT_TYPE_SHAPE && is_shape(w, v)) ||
+	       (wanted & CKPT_TYPE_SIZES && is_shape(w, v) && are_countable(v)) ||
 	       (wanted & CKPT_TYPE_HOOKS && is_hooks(w, v)) ||
 	       (wanted & CKPT_TYPE_METADATA && is_metadata(v)) ||
 	       (wanted & CKPT_TYPE_SPARSE && is_sparse(w, v)) ||
@@ -317,7 +319,7 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	       (wanted & CKPT_TYPE_ON_DEVICE && is_on_device(w, v)) ||
 	       (wanted & CKPT_TYPE_TAG && is_tag(v)) ||
 	       (wanted & CKPT_TYPE_NUMBERS_DTYPE && is_numbers_dtype(v)) ||
-	       (wanted & CKPT_TYPE_NUMBERS_ARRAY && ckpt_scan_is_numbers_array(v)) ||
+	       (wanted & CKPT_TYPE_NUMBERS_ARRAY && is_numbers_array(v)) ||
 	       (wanted & CKPT_TYPE_ZERO && v->kind == CKPT_TUPLE && v->u.seq.count == 1 &&
 		item(v, 0)->kind == CKPT_INT && item(v, 0)->u.integer == 0) ||
 	       (wanted & CKPT_TYPE_SMALL_BIGINT && v->kind == CKPT_BIGINT &&

@@ -192,8 +192,11 @@ void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values)
  */
 void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_value *args);
 
-/* A call of RULE makes an object, which may be large by itself. */
-void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule);
+/* A call of RULE with ARGS makes an object, which may be large by itself; and STATE is set on one that it made. */
+void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
+		       const struct ckpt_value *args);
+void ckpt_scan_state_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
+			     const struct ckpt_value *state);
 
 /* ---- what Python shows of an exception that nobody catches (shown.c) ---- */
 

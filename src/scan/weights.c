@@ -152,8 +152,28 @@ static void check_new(struct ckpt_scan_walk *w, const struct ckpt_value *cls)
 		refuse(w, IN_1_13, "NEWOBJ of another class than Parameter");
 }
 
+/* torch.Tensor, torch.FloatTensor ...: what they make is a torch.Tensor. */
+static bool is_tensor_class(const struct ckpt_value *func)
+{
+	size_t len = strlen(func->u.global->name);
+
+	return !strcmp(func->u.global->module, "torch") && len >= 6 && !strcmp(func->u.global->name + len - 6, "Tensor");
+}
+
+/* Does FUNC make a torch.Tensor, not another class, whose state is what set_() is given? */
+static bool makes_tensor(const struct ckpt_value *func)
+{
+	static const char *const others[] = { "_rebuild_parameter", "_rebuild_from_type", "_rebuild_wrapper_subclass" };
+	const char *name = func->u.global->name;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (!strncmp(name, others[i], strlen(others[i])))
+			return false;
+	return is_tensor_class(func) || !strncmp(name, "_rebuild_", 9);
+}
+
 /* 2.6 and later take the state of any class that is allowed; before, only of three. */
-static void check_build(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+static void check_build(struct ckpt_scan_walk *w, const struct ckpt_value *v, const struct ckpt_value *state)
 {
 	const struct ckpt_value *func = v->kind == CKPT_CALL ? v->u.call->func : NULL;
 	const char *name;
@@ -163,9 +183,14 @@ static void check_build(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 		return;
 	}
 	name = func->u.global->name;
-	if (safe_in(func) & IN_1_13 && strncmp(name, "_rebuild_", 9) != 0 && !is_parameter(func) &&
-	    !ckpt_value_is_global(func, "collections", "OrderedDict") &&
-	    !ckpt_value_is_global(func, "torch", "Tensor"))
+	if (makes_tensor(func) && (state->kind == CKPT_NONE || (state->kind == CKPT_TUPLE && (state->u.seq.count == 3 || state->u.seq.count == 5))))
+		refuse(w, ALL, "BUILD of a tensor with what set_() does not take");
+	if (ckpt_value_is_global(func, "_codecs", "encode") || ckpt_value_is_global(func, "torch.serialization", "_get_layout"))
+		refuse(w, ALL, "BUILD of what it has no rule for");
+	if (state->kind == CKPT_NONE && ckpt_value_is_global(func, "collections", "OrderedDict"))
+		refuse(w, ALL, "BUILD of an OrderedDict with None");
+	if (safe_in(func) & IN_1_13 && !is_tensor_class(func) && strncmp(name, "_rebuild_", 9) != 0 && !is_parameter(func) &&
+	    !ckpt_value_is_global(func, "collections", "OrderedDict"))
 		refuse(w, IN_1_13,
 		       "BUILD of an object that is no tensor, Parameter or OrderedDict");
 }
@@ -204,6 +229,8 @@ static void check_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *
 		refuse(w, ALL, "a persistent id that is no storage");
 	else if (w->in->flags & CKPT_SCAN_NUMBERS_LATER && pid->u.seq.count != 6)
 		refuse(w, ALL, "a storage of a stream without all that torch takes out of it");
+	else if (!(w->in->flags & (CKPT_SCAN_NUMBERS_LATER | CKPT_SCAN_TAR_IDS)) && pid->u.seq.count != 5)
+		refuse(w, ALL, "a storage of an archive with another number of parts than torch takes out of it");
 	else if (pid->u.seq.count > 1 && has_no_dtype(w, pid->u.seq.items[1]))
 		refuse(w, ALL, "a storage of a class that has no dtype");
 }
@@ -226,6 +253,10 @@ void ckpt_scan_weights(struct ckpt_scan_walk *w)
 		if (!ckpt_utf8_ok(op->bytes, op->len))
 			refuse(w, ALL, "a text that is not UTF-8");
 		break;
+	case CKPT_OP_BINUNICODE:
+		if (!ckpt_utf8_or_surrogates_ok(op->bytes, op->len))
+			refuse(w, ALL, "a text that is not UTF-8");
+		break;
 	case CKPT_OP_GLOBAL: check_global(w); break;
 	case CKPT_OP_REDUCE:
 		if (b && !is_global(b))
@@ -241,7 +272,7 @@ void ckpt_scan_weights(struct ckpt_scan_walk *w)
 		break;
 	case CKPT_OP_BUILD:
 		if (b)
-			check_build(w, b);
+			check_build(w, b, a);
 		break;
 	case CKPT_OP_APPEND:
 		if (b)
@@ -266,6 +297,8 @@ void ckpt_scan_weights(struct ckpt_scan_walk *w)
 
 void ckpt_scan_weights_broken(struct ckpt_scan_walk *w, const char *why)
 {
-	if (!(w->in->flags & CKPT_SCAN_PROBED))
+	if (w->in->flags & CKPT_SCAN_CUT)
+		w->s->weights_cut = true;
+	else if (!(w->in->flags & CKPT_SCAN_PROBED))
 		refuse(w, ALL, why);
 }

@@ -220,6 +220,7 @@ static void check_archive_for_torch(struct ckpt_loose_zip *zip)
 {
 	struct ckpt_scanner *s = zip->s;
 
+	s->weights_seen |= zip->is_for_jit; /* no unpickler of torch.load reads it */
 	if (zip->is_for_jit)
 		ckpt_scan_refuse(s, NO_2_6 | NO_2_14, NULL, CKPT_NO_OFFSET, "TorchScript archives are not for weights_only");
 	if (zip->has_disks)
@@ -263,19 +264,26 @@ static bool is_of_big_endian(const struct ckpt_loose_zip *zip, const struct ckpt
 	return record && !ckpt_strcasecmp(record, "byteorder") && len == 3 && !memcmp(bytes, "big", 3);
 }
 
+/* Is it what torch.load gives to its unpickler? */
+static bool is_main_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+{
+	const char *record = name_in_folder(zip, e);
+
+	return zip->flags & CKPT_SCAN_TOP && !e->is_hidden && record &&
+	       !ckpt_strcasecmp(record, "data.pkl");
+}
+
+/* IS_CUT: these are its first bytes, and there are more. */
 static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
-			const uint8_t *bytes, uint64_t len)
+			const uint8_t *bytes, uint64_t len, bool is_cut)
 {
 	struct ckpt_scan_pickle p = { .bytes = bytes,
 				      .len = (size_t)len,
-				      .flags = CKPT_SCAN_STORAGES };
-	const char *record = name_in_folder(zip, e);
-	bool main_pickle = zip->flags & CKPT_SCAN_TOP && !e->is_hidden && record &&
-			   !ckpt_strcasecmp(record, "data.pkl");
+				      .flags = CKPT_SCAN_STORAGES | (is_cut ? CKPT_SCAN_CUT : 0u) };
 	bool weights = zip->s->weights, in_package = zip->s->in_package;
 	struct ckpt_strmap *said = zip->s->said_in_package;
 
-	zip->s->weights = main_pickle && !zip->is_for_jit;
+	zip->s->weights = is_main_pickle(zip, e) && !zip->is_for_jit;
 	zip->s->in_package = zip->is_package;
 	zip->s->said_in_package = zip->is_package ? &zip->said_storages : NULL;
 	zip->s->storages = &zip->storages;
@@ -469,13 +477,13 @@ static void scan_outside(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 }
 
 static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role,
-		    const uint8_t *bytes, uint64_t len)
+		       const uint8_t *bytes, uint64_t len, bool is_cut)
 {
 	uint64_t head = len < HEAD ? len : HEAD;
 
 	switch (role) {
 	case ROLE_FOLDER: break;
-	case ROLE_PICKLE: scan_pickle(zip, e, bytes, len); break;
+	case ROLE_PICKLE: scan_pickle(zip, e, bytes, len, is_cut); break;
 	case ROLE_STORAGE: scan_storage(zip, e, bytes, head); break;
 	case ROLE_MARK:
 		check_mark_for_torch(zip, e, bytes, len);
@@ -534,6 +542,7 @@ void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_e
 			       "compressed by method %u, which torch does not know", e->method);
 	bytes = ckpt_loose_zip_bytes(zip, e, most, &len, &crc32);
 	if (!bytes) {
+		zip->s->weights_cut |= is_main_pickle(zip, e);
 		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "archive", CKPT_NO_OFFSET,
 			       "cannot be unpacked, or is more than is looked into");
 	} else {
@@ -544,7 +553,7 @@ void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_e
 			ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
 				       "more than %" PRIu64 " MiB of it is not looked into",
 				       most >> 20);
-		scan_bytes(zip, e, role, bytes, len < most ? len : most);
+		scan_bytes(zip, e, role, bytes, len < most ? len : most, len > most);
 	}
 	free(bytes);
 	zip->s->where = before;

@@ -38,6 +38,20 @@ static inline uint64_t ckpt_shape_numel(const uint64_t *shape, uint32_t ndim)
 	return n;
 }
 
+/*
+ * Sizes whose product every torch can count with: at most 2^58, so that the bytes of a copy have 63 bits. 1.7 multiplies without a
+ * look, and makes no room for 2^64 bytes; where there is a zero it goes over the others all the same, so they are to be at most 2^40.
+ */
+static inline bool ckpt_shape_is_countable(const uint64_t *shape, uint32_t ndim)
+{
+	int64_t n = 1;
+
+	for (uint32_t i = 0; i < ndim; i++)
+		if (shape[i] && __builtin_mul_overflow(n, shape[i], &n))
+			return false;
+	return n <= INT64_C(1) << (ckpt_shape_is_empty(shape, ndim) ? 40 : 58);
+}
+
 /* Items of SHAPE, NDIM numbers, whose product the caller knows to fit. 1 if NDIM is 0. */
 static inline uint64_t ckpt_shape_count(const uint64_t *shape, uint32_t ndim)
 {

@@ -15,6 +15,7 @@
 #include "why/why.h"
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -147,12 +148,7 @@ static const char *as_operand(struct ckpt_why *w, const char *path)
 /* NULL: there is none, or nobody can use it after this process: that of a pipe. */
 static const char *path_to_type(const struct ckpt_why *w)
 {
-	static const char *const gone[] = { "/dev/stdin", "/dev/fd/", "/proc/self/fd/" };
-
-	for (size_t i = 0; w->facts.path && i < sizeof(gone) / sizeof(gone[0]); i++)
-		if (!strncmp(w->facts.path, gone[i], strlen(gone[i])))
-			return NULL;
-	return w->facts.path;
+	return w->facts.path && !ckpt_is_descriptor(w->facts.path) ? w->facts.path : NULL;
 }
 
 const char *ckpt_why_in(struct ckpt_why *w)

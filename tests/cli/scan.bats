@@ -108,6 +108,29 @@ calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyy
 	[[ $output = *'"path":"list.2.3"'* ]]
 }
 
+@test "a name of many parts is cut in the middle, but not in JSON" {
+	python3 - <<-END
+	import os, pickle
+	class Call:
+	    def __reduce__(self):
+	        return os.system, ("true",)
+	made = Call()
+	for n in range(40):
+	    made = {"layer%d" % n: made}
+	for name, top in (("deep", {"model": made}), ("wide", {"é" * 99 + "a": Call()}), ("cut", {"é" * 130: Call()})):
+	    with open(name + ".pkl", "wb") as out:
+	        pickle.dump(top, out, 2)
+	END
+	ckpt scan deep.pkl; want 1
+	[[ ${lines[1]} = *": model.layer39.layer38."*"...r"*".layer1.layer0: calls posix.system('true')" ]] && [ ${#lines[1]} -lt 270 ]
+	ckpt scan cut.pkl; want 1
+	[[ ${lines[1]} = *": $(printf 'é%.0s' {1..49})...$(printf 'é%.0s' {1..49}): calls posix.system('true')" ]]
+	ckpt scan wide.pkl; want 1
+	[[ ${lines[1]} = *": $(printf 'é%.0s' {1..99})a: calls "* ]]
+	ckpt scan --json deep.pkl; want 1
+	[[ $output = *"layer39.layer38.layer37.layer36.layer35.layer34.layer33.layer32.layer31.layer30.layer29.layer28.layer27.layer26.layer25.layer24.layer23.layer22.layer21.layer20.layer19"* ]]
+}
+
 @test "it ran even if the pickle breaks off behind it" {
 	pickle bad.pkl "${evil%.}\xff"
 	ckpt scan bad.pkl; want 1
@@ -212,6 +235,22 @@ calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyy
 	[ "${lines[0]}" = "bad.pt: unreadable: torch zip; weights_only refuses it" ]
 }
 
+@test "what weights_only says is not foretold of what is not looked into, and an empty pickle is none" {
+	python3 - <<-END
+	import zipfile
+	for name, pickle in (("empty", b""), ("packed", b"\x80\x02X" + (80 << 20).to_bytes(4, "little") + b"a" * (80 << 20) + b".")):
+	    with zipfile.ZipFile(name + ".pt", "w", zipfile.ZIP_DEFLATED) as out:
+	        out.writestr("a/data.pkl", pickle)
+	        out.writestr("a/version", b"3\n")
+	END
+	ckpt scan empty.pt; want 2
+	[ "${lines[0]}" = "empty.pt: unreadable: torch zip; weights_only refuses it" ]
+	ckpt scan packed.pt; want 2
+	[ "${lines[0]}" = "packed.pt: unreadable: torch zip; what weights_only says is not known" ]
+	ckpt scan --json packed.pt; want 2
+	[[ $output = *'"weights_only":{"1.13":null,"2.6":null,"2.14":null}'*'"refusals":[]'* ]]
+}
+
 @test "folders: links to files are followed, what is no checkpoint is passed over" {
 	mkdir -p in/below
 	cp ddp_model.pt in/a.pt
@@ -262,6 +301,21 @@ calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyy
 	printf "cos\nsystem\n(S'true'\ntR." >notes.txt
 	ckpt scan notes.txt; want 1
 	[[ ${lines[1]} = "  dangerous: "*"calls os.system('true')" ]]
+}
+
+@test "a descriptor is no name, however it is spelled" {
+	pickle t.txt 'N.'
+	ckpt scan --strict t.txt; want 0
+	for name in - /dev/stdin /dev/fd/0 /proc/self/fd/0 /proc/thread-self/fd/0 //proc/self/fd/0 /proc/./self//fd/0 /dev/../dev/fd/0; do
+		run bash -c 'printf N. | "$0" scan "$1"' "$CKPT" "$name"
+		[ "$status" = 2 ] || { echo "$name: $status $output" >&2; return 1; }
+		run bash -c 'exec <t.txt; "$0" scan "$1"' "$CKPT" "$name"
+		[ "$status" = 2 ] || { echo "$name: $status $output" >&2; return 1; }
+	done
+	run bash -c 'exec 7<t.txt; "$0" scan /proc/$$/fd/7' "$CKPT"; [ "$status" = 2 ]
+	run bash -c 'exec 7<t.txt; cd /proc/self/fd; exec "$0" scan 7' "$CKPT"; [ "$status" = 2 ]
+	mkdir fd; cp t.txt fd/0
+	ckpt scan --strict fd/0; want 0
 }
 
 @test "archives in archives" {

@@ -47,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	enum ckpt_scan_verdict verdict = CKPT_SCAN_PLAIN;
 	bool accepts[CKPT_SCAN_TORCH_COUNT];
+	struct ckpt_model *model;
 	char path[FUZZ_MOST_PATH + 8];
 	int rc;
 
@@ -59,5 +60,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(rc < 0 || (report.files == 1 && report.verdicts[verdict] == 1));
 	rc = ckpt_scan_weights_only(path, accepts, NULL, NULL, &err);
 	REQUIRE(rc == 0 || rc == CKPT_E_UNSUPPORTED || rc == CKPT_E_NOMEM);
+	if (ckpt_open(path, &model, &err) < 0)
+		return 0;
+	rc = ckpt_scan_model_weights_only(model, accepts, NULL, NULL, &err);
+	REQUIRE(rc == 0 || rc == CKPT_E_UNSUPPORTED || rc == CKPT_E_NOMEM);
+	ckpt_close(model);
 	return 0;
 }

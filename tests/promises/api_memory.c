@@ -160,6 +160,11 @@ static int work(void)
 		rc = 1;
 out:
 	ckpt_array_close(array);
+	DO(ckpt_scan_model_weights_only(model, accepts, NULL, NULL, &err));
+	if (!accepts[CKPT_SCAN_TORCH_2_6]) {
+		rc = 1;
+		goto out;
+	}
 	ckpt_close(model);
 	ckpt_close(built);
 	if (map != MAP_FAILED)

@@ -34,7 +34,7 @@ def allowed_names():
     """Of the table, as the source has it."""
     with open(os.path.join(HERE, "..", "..", "src", "scan", "table.c"), encoding="utf-8") as source:
         text = source.read()
-    names = {"%s.%s" % pair for pair in re.findall(r'^\t(?:FUNC\(|TYPE\(|NAME\(|\{ )"([\w.]*)", "([\w.]+)"', text, re.M)}
+    names = {"%s.%s" % pair for pair in re.findall(r'^\t(?:(?:HEAVY_)?(?:FUNC|TYPE)\(|NAME\(|\{ )"([\w.]*)", "([\w.]+)"', text, re.M)}
     for array, module in (("return_types", "torch.return_types"), ("exceptions", "builtins")):
         body = re.search(r"%s\[\] = \{(.*?)\};" % array, text, re.S).group(1)
         names |= {"%s.%s" % (module, name) for name in re.findall(r'"(\w+)"', body)}

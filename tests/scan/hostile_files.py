@@ -149,12 +149,18 @@ def tensors_of_tars():
             sample("tar_quantized_%s_%s.pt" % (kind, use), tar_of(old_tar(proto(2, body), storages, proto(2, b"K\x01") + one)), "a quantized tensor without the numbers that it is quantized by", NOT_DECIDED)
     storages = proto(2, b"K\x01") + proto(2, b"(K\x01" + value("cpu") + files.glob("torch", "FloatStorage") + b"t") + struct.pack("<q", 4) + bytes(16) + proto(2, b"]")
     for name, sizes, strides, offset, wanted in (("fine", (4,), (1,), 0, {"plain"}), ("empty", (0,), (1,), 0, {"plain"}), ("size", (5,), (1,), 0, NOT_DECIDED), ("many", (1 << 30,), (1,), 0, NOT_DECIDED), ("stride", (2, 2), (1 << 40, 1), 0, NOT_DECIDED),
-                                                 ("offset", (1,), (1,), 4, NOT_DECIDED), ("no_end", (1 << 62, 2), (1 << 62, 1), 0, NOT_DECIDED), ("row", (2, 2), (2, 1), 0, {"plain"})):
+                                                 ("offset", (1,), (1,), 4, NOT_DECIDED), ("product", (8, (1 << 61) + 1), (0, 0), 0, NOT_DECIDED), ("zero", (0, 1 << 62), (1, 1), 0, NOT_DECIDED), ("number", (), (), 3, {"plain"}), ("no_end", (1 << 62, 2), (1 << 62, 1), 0, NOT_DECIDED), ("row", (2, 2), (2, 1), 0, {"plain"})):
         one = proto(2, b"(K\x02K\x01" + files.glob("torch", "FloatTensor") + b"t") + struct.pack("<ii", len(sizes), 0) + struct.pack("<%dq" % (2 * len(sizes) + 1), *sizes, *strides, offset)
         for use, body in (("none", value({"a": 1})), ("key", b"}(U\x012QK\x01u"), ("value", b"}(" + value("w") + b"U\x012Qu"), ("second", b"](U\x013QU\x012Qe")):
             more = (proto(2, b"(K\x03K\x01" + files.glob("torch", "FloatTensor") + b"t") + struct.pack("<iiqqq", 1, 0, 4, 1, 0)) if use == "second" else b""
             table = proto(2, b"K" + bytes([1 + bool(more)])) + one + more
             sample("tar_tensor_%s_%s.pt" % (name, use), tar_of(old_tar(proto(2, body), storages, table)), "a tensor of a tar that is not in its storage", wanted)
+    for kind in ("Float", "Double", "Byte"):
+        storages = proto(2, b"K\x01") + proto(2, b"(K\x01" + value("cpu") + files.glob("torch", kind + "Storage") + b"t") + struct.pack("<q", 0) + proto(2, b"]")
+        for offset in (0, 4000, 1 << 60):
+            one = proto(2, b"(K\x02K\x01" + files.glob("torch", kind + "Tensor") + b"t") + struct.pack("<iiq", 0, 0, offset)
+            for use, body in (("none", value({"a": 1})), ("value", b"}(" + value("w") + b"U\x012Qu")):
+                sample("tar_number_of_nothing_%s_%d_%s.pt" % (kind, offset, use), tar_of(old_tar(proto(2, body), storages, proto(2, b"K\x01") + one)), "one number of a storage that has none: memory that nobody has set", NOT_DECIDED)
 
 
 def tars():

@@ -89,6 +89,12 @@ def states():
         for target, made in {"ordered": EMPTY, "exception": reduce_("builtins", "ValueError", "x"), "object": NAME("a", "B") + b")\x81",
                              "parameter": NAME("torch.nn.parameter", "UninitializedParameter") + b")R"}.items():
             both("state_%s_of_%s" % (name, target), made + b"q\x05" + state + b"b" + blob(INNER) + b"b", "the second BUILD loads what the first one set")
+    # what the unpickler in Python asks for items(), and that in C does not
+    dressed = built(ORDERED + b")R" + value("a") + value(1) + b"s", {"items": 1})
+    for name, state in {"dict": dressed, "keys": built(ORDERED + b")R" + value("a") + value(1) + b"s", {"keys": 1}), "slots": b"N" + dressed + b"\x86", "first": dressed + b"N\x86", "both": dressed + b"}\x86",
+                        "default": built(reduce_("collections", "defaultdict", None), {"items": 1})}.items():
+        both("state_with_items_" + name, EMPTY + state + b"b", "a dict with an attribute 'items' is a state")
+        both("state_with_items_of_parameter_" + name, reduce_("torch._utils", "_rebuild_parameter_with_state", TENSOR, True, EMPTY, state), "the same by a function of torch")
     hooks = EMPTY
     for name, state in {
         "plain": value(evil),
@@ -156,6 +162,16 @@ def numpys():
     data = value((1, (1,), b"h\x07", False, blob(bytes(8))))
     fine = dtype() + b"q\x07" + state() + b"b0"
     both("dtype_fine", fine + array + data + b"b", "an array as numpy writes it", {"plain"})
+    for name, shape, wanted in (("fine", (1,), {"plain"}), ("zero", (0, 1 << 62), NOT_PLAIN), ("zeros", (0, 1 << 62, 1 << 62), NOT_PLAIN), ("few", (0, 1 << 30), {"plain"})):
+        of_shape = array + value((1, shape, b"h\x07", False, blob(bytes(8) if shape == (1,) else b""))) + b"b"
+        for function in ("_rebuild_xla_tensor", "_rebuild_device_tensor_from_numpy"):
+            both("array_countable_%s_%s" % (function, name), fine + reduce_("torch._utils", function, of_shape, NAME("torch", "float64"), "cpu", False),
+                 "a tensor of an array of more than torch 1.7 can count", wanted)
+    for name, sizes, strides, wanted in (("fine", (2, 3), (3, 1), {"plain"}), ("product", (1 << 32, 1 << 32), (0, 0), NOT_PLAIN), ("zero", (0, 1 << 62), (1, 1), NOT_PLAIN), ("negative", (-1, 2), (1, 1), NOT_PLAIN), ("bytes", (1 << 59,), (0,), NOT_PLAIN)):
+        both("meta_countable_%s" % name, reduce_("torch._utils", "_rebuild_meta_tensor_no_storage", NAME("torch", "float32"), sizes, strides, False), "sizes of a tensor on meta that torch cannot count", wanted)
+    for name, size, wanted in (("many", 1 << 58, {"plain"}), ("bytes", 1 << 59, NOT_PLAIN), ("product", 1 << 62, NOT_PLAIN)):
+        one = b"(" + value("storage") + NAME("torch", "FloatStorage") + value("0") + value("cpu") + value(4) + b"tQ"
+        sample("repeated_%s.pt" % name, torch_zip(proto(2, reduce_("torch._utils", "_rebuild_tensor_v2", one, 0, (size,), (0,), False, EMPTY))), "one number, so often that torch 1.7 does not count the bytes of a copy", wanted)
     both("dtype_changed", fine + array + data + b"b0" + b"h\x07" + value((3, "|", None, None, None, -1, -1, 63)) + b"b", "a dtype changes behind its array: to objects")
     both("dtype_changed_size", fine + array + data + b"b0" + b"h\x07" + state("<", 0, 800) + b"b", "... to another size")
     both("dtype_twice", dtype() + b"q\x07" + state() + b"b" + state(">") + b"b", "a dtype whose state is set twice")
@@ -324,12 +340,73 @@ def amounts():
         sample("amount_of_%s.pt" % name, torch_zip(proto(2, body)), "objects that are large by themselves", NOT_PLAIN)
         few = NAME(*name.rsplit(".", 1)) + b"q\x000](" + b"h\x00)R" * (count // 2) + b"e"
         sample("fine_amount_of_%s.pt" % name, torch_zip(proto(2, few)), "the same, fewer", {"plain"})
+    many_tensors()
     zeros = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (3000000,), }", bytes(3000000))
     for name, count, wanted in (("amount_npz", 13, NOT_PLAIN), ("fine_amount_npz", 8, {"plain"})):
         sample("%s.npz" % name, zip_of([Member("a%d.npy" % n, zeros, method=8) for n in range(count)]), "arrays that unpack to a thousand times the file", wanted)
     sample("fine_amount.pkl", proto(2, b"](" + (NAME("builtins", "set") + value((["a", "b"],)) + b"R") * 3000 + b"e"), "many small sets", {"plain"})
     for name in ("1,9e9", "(1)i8", "i8,i8", "O", "1e9", "V1", "bb"):
         both("letter_%s" % "".join(c if c.isalnum() else "_" for c in name), reduce_("numpy.core.multiarray", "_reconstruct", NAME("numpy", "ndarray"), (0,), name), "a text that numpy takes for a dtype, and parts of which it parses as Python")
+
+
+def many_tensors():
+    """One call of each kind that makes a tensor, again and again by the memo."""
+    stored = b"(" + value("storage") + NAME("torch", "FloatStorage") + value("0") + value("cpu") + b"K\x04tQ"
+    numbers = b"(" + value("storage") + NAME("torch", "LongStorage") + value("1") + value("cpu") + b"K\x04tQ"
+    quantized = b"(" + value("storage") + NAME("torch", "QInt8Storage") + value("2") + value("cpu") + b"K\x04tQ"
+    view = (stored, 0, (1,), (1,), False, EMPTY)
+    tensor = reduce_("torch._utils", "_rebuild_tensor_v2", *view)
+    wide = reduce_("torch._utils", "_rebuild_tensor_v2", stored, 0, (1,) * 64, (1,) * 64, False, EMPTY)
+    indices = reduce_("torch._utils", "_rebuild_tensor_v2", numbers, 0, (1, 1), (1, 1), False, EMPTY)
+    rows = [reduce_("torch._utils", "_rebuild_tensor_v2", numbers, first, (count,), (1,), False, EMPTY) for first, count in ((0, 2), (2, 1))]
+    array = reduce_("numpy.core.multiarray", "_reconstruct", NAME("numpy", "ndarray"), (0,), b"C\x01b") + value((1, (1,), reduce_("numpy", "dtype", "f4", False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"b", False, blob(bytes(4)))) + b"b"
+    dtype, typed = NAME("torch", "float32"), NAME("torch._utils", "_rebuild_tensor_v2")
+
+    def layout(name):
+        return reduce_("torch.serialization", "_get_layout", "torch." + name)
+
+    kinds = {
+        "torch.Tensor": (), "torch.FloatTensor": (), "torch.autograd.variable.Variable": (), "torch.nn.parameter.Parameter": (tensor,), "torch.nn.parameter.Buffer": (),
+        "torch.nn.parameter.UninitializedParameter": (), "torch.nn.parameter.UninitializedBuffer": (True,),
+        "torch._utils._rebuild_tensor": view[:4], "torch._utils._rebuild_tensor_v2": view, "torch._utils._rebuild_tensor_v3": (*view, dtype),
+        "torch._utils._rebuild_parameter": (tensor, True, EMPTY), "torch._utils._rebuild_parameter_with_state": (tensor, True, EMPTY, {}),
+        "torch._utils._rebuild_qtensor": (quantized, 0, (1,), (1,), (NAME("torch", "per_tensor_affine"), 1, 0), False, EMPTY),
+        "torch._utils._rebuild_sparse_tensor": (layout("sparse_coo"), (indices, tensor, (1,))),
+        "torch._utils._rebuild_sparse_csr_tensor": (layout("sparse_csr"), (*rows, tensor, (1, 1))),
+        "torch._utils._rebuild_meta_tensor_no_storage": (dtype, (1,), (1,), False), "torch._utils._rebuild_device_tensor_from_numpy": (array, dtype, "cpu", False),
+        "torch._utils._rebuild_device_tensor_from_cpu_tensor": (tensor, dtype, "cpu", False), "torch._utils._rebuild_xla_tensor": (array, dtype, "cpu", False), "torch._utils._rebuild_mlc_tensor": (array, dtype, "cpu", False),
+        "torch._utils._rebuild_wrapper_subclass": (NAME("torch.distributed.tensor", "DTensor"), dtype, (1,), (1,), 0, NAME("torch", "strided"), "cpu", False),
+        "torch._tensor._rebuild_from_type_v2": (typed, NAME("torch.nn.parameter", "Parameter"), view, {}), "torch._tensor._rebuild_from_type": (typed, NAME("torch.nn.parameter", "Parameter"), view, {}),
+        "torch.tensor._rebuild_from_type": (typed, NAME("torch.nn.parameter", "Parameter"), view, {}),
+    }
+
+    def calls(what, args, count, behind=b""):
+        # protocol 3: the bytes of the array are bytes
+        return proto(3, NAME(*what.rsplit(".", 1)) + b"q\x000" + value(args) + b"q\x010" + value({"a": 1}) + b"q\x020](" + (b"h\x00h\x01R" + behind) * count + b"e")
+
+    def archive(pickle, method=0):
+        records = {"data.pkl": pickle, "version": b"3\n", "byteorder": b"little", "data/0": bytes(16), "data/1": struct.pack("<4q", 0, 1, 0, 0), "data/2": bytes(4)}
+        return zip_of([Member("a/" + name, data, method=method if name == "data.pkl" else 0) for name, data in records.items() if name[:5] != "data/" or b"X\x01\0\0\0" + name[5:].encode() in pickle])
+
+    for what, args in kinds.items():
+        for way, method in (("", 0), ("packed_", 8))[: 2 if "_v2" in what or "Uninit" in what else 1]:
+            sample("amount_%stensors_%s.pt" % (way, what), archive(calls(what, args, 200000), method), "200,000 tensors by one list of arguments", NOT_PLAIN)
+            sample("fine_amount_%stensors_%s.pt" % (way, what), archive(calls(what, args, 12000), method), "the same, fewer", {"plain"})
+    # what makes each of them larger: more sizes than torch has room for in a tensor, a gradient, attributes
+    few = 24000
+    for name, what, args, small in (
+        ("sizes", "torch._utils._rebuild_tensor_v2", (stored, 0, (1,) * 64, (1,) * 64, False, EMPTY), view), ("sizes_within", "torch._utils._rebuild_parameter", (wide, False, EMPTY), (tensor, False, EMPTY)),
+        ("gradients", "torch._tensor._rebuild_from_type_v2", (typed, NAME("torch.nn.parameter", "Parameter"), (*view[:4], True, EMPTY), {}), kinds["torch._tensor._rebuild_from_type_v2"]),
+        ("attributes", "torch._utils._rebuild_parameter_with_state", (tensor, False, EMPTY, {"a%d" % n: n for n in range(30)}), kinds["torch._utils._rebuild_parameter_with_state"]),
+        ("slots", "torch._utils._rebuild_parameter_with_state", (tensor, False, EMPTY, ({}, {"a%d" % n: n for n in range(30)})), kinds["torch._utils._rebuild_parameter_with_state"]),
+    ):
+        sample("amount_tensors_of_%s.pt" % name, archive(calls(what, args, few)), "24,000 tensors with many of these", NOT_PLAIN)
+        sample("fine_amount_tensors_of_%s.pt" % name, archive(calls(what, small, few)), "the same without", {"plain"})
+    built_ones = calls("torch.nn.parameter.UninitializedParameter", (), 40000, b"h\x02b")
+    sample("amount_tensors_of_set_attributes.pt", archive(built_ones), "40,000 tensors with attributes, set by an opcode", NOT_PLAIN)
+    sample("fine_amount_tensors_of_set_attributes.pt", archive(calls("torch.nn.parameter.UninitializedParameter", (), 40000)), "the same without", {"plain"})
+    sized = NAME("torch", "Tensor") + b"q\x000" + value((stored, 0, (1,) * 64, (1,) * 64)) + b"q\x010](" + b"h\x00)Rh\x01b" * 24000 + b"e"
+    sample("amount_tensors_of_set_sizes.pt", archive(proto(2, sized)), "24,000 tensors of 64 sizes, set by an opcode", NOT_PLAIN)
 
 
 def contents():
@@ -449,6 +526,14 @@ def depths():
         ("joined", deque + b"q\x000" + b"".join(b"h\x00)Rr" + struct.pack("<I", n) + b"0" for n in range(1, 6100)) + b"".join(b"j" + struct.pack("<II", n, 0)[:4] + b"j" + struct.pack("<I", n + 1) + b"a0" for n in sorted(range(1, 6099), key=lambda n: n * 7919 % 6098))),
     ):
         both("depth_%s" % name, body, "100,000 objects, each in the next")
+    # CPython 3.13 frees what these have in C by going down: it ends by a signal
+    for name, attribute in (("StopIteration", "value"), ("AttributeError", "obj"), ("AttributeError", "name")):
+        made = NAME("builtins", name) + b"q\x000" + value(attribute) + b"q\x020" + b"h\x00)Rq\x010"
+        inside = b"h\x00)R}h\x02h\x01sbq\x010"
+        sample("fine_depth_of_%s_%s.pkl" % (name, attribute), proto(2, made + inside * 20 + b"h\x01"), "20 exceptions, each an attribute of the next", {"plain"})
+        for count in (64, 2000, 100000):
+            both("depth_of_%s_%s_%d" % (name, attribute, count), made + inside * count + b"h\x01", "%d exceptions, each an attribute of the next" % count, NOT_DECIDED)
+            both("depth_of_%s_%s_%d_dropped" % (name, attribute, count), made + inside * count + b"N", "the same, of which nothing is left", NOT_DECIDED)
     sample("fine_depth.pkl", proto(2, deque + b"q\x000" + b"h\x00](" * 900 + b"N" + b"e\x85R" * 900), "900 objects, each in the next", {"plain"})
     sample("fine_depth_many.pkl", proto(2, deque + b"q\x000" + b"h\x00)R(" + b"h\x00)R(NNNe" * 20000 + b"e"), "20,000 objects in one", {"plain"})
 

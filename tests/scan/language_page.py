@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-ROW = re.compile(r'^\t(?:FUNC\(|TYPE\(|\{ )"([\w.]+)", "([\w.]+)", ', re.M)
+ROW = re.compile(r'^\t(?:(?:HEAVY_)?(?:FUNC|TYPE)\(|\{ )"([\w.]+)", "([\w.]+)", ', re.M)
 NAME = re.compile(r'^\tNAME\("([\w.]+)", "([\w.]+)", ', re.M)
 ON_PAGE = re.compile(r"^\| `([\w.]+\.\w+)` \|", re.M)
 

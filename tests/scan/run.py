@@ -244,6 +244,20 @@ def check_dcp(count, folder):
     plain.write_index()
     _, found = scanned.scan(plain.path)
     count.expect({one["verdict"] for one in found.values()} == {"plain", "needs-objects"}, "numbers as safetensors are %s" % found)
+    for count_of_names, wanted in ((2, "needs-objects"), (300, "unreadable")):
+        many = made("names%d" % count_of_names)
+        many.write_data()
+        os.makedirs(os.path.join(many.path, "s"))
+        os.rename(os.path.join(many.path, "__0_0.distcp"), os.path.join(many.path, "s", "__0_0.distcp"))
+        for one in many.items:
+            one.file = "s/__0_0.distcp"
+        for number in range(count_of_names):  # one file, under as many names
+            many.value("n%d" % number, 1)
+            many.items[-1].file = "s" + "/" * (number + 2) + "__0_0.distcp"
+            many.items[-1].offset, many.items[-1].length = many.items[0].offset, many.items[0].length
+        many.write_index()
+        verdicts = verdicts_of(many.path)
+        count.expect(verdicts[1] == wanted, "a data file under %d names is %s" % (count_of_names, verdicts))
     lost = made("lost")
     lost.write_data()
     next(item for item in lost.items if item.key == "b").file = "../__0_0.distcp"
@@ -386,6 +400,27 @@ def check_memory(count, folder):
         memory, verdict = memory_of(path)
         count.expect(memory <= most and verdict == wanted, "%s is %s, and takes %d bytes, the bound is %d" % (name, verdict, memory, most))
         print("%s: %.1f MiB of at most %.1f" % (name, memory / 1048576, most / 1048576))
+        os.unlink(path)
+    # objects in each other, whose tables grow by doubling; and a packed list, which counts with 24 times its packed size
+    for many in (400000, 700000, 750000, 800000, 1500000):
+        data = hostile.assemble.proto(4, b"cbuiltins\nValueError\nq\0" + b"h\0" * many + b"N" + b"\x85R" * many)
+        path = os.path.join(folder, "memory_nested.pkl")
+        with open(path, "wb") as stream:
+            stream.write(data)
+        memory, verdict = memory_of(path)
+        most = (64 << 20) + 32 * len(data)
+        count.expect(memory <= most and verdict == "unreadable", "%d exceptions in each other are %s, and take %d bytes, the bound is %d" % (many, verdict, memory, most))
+        print("nested %d: %.1f MiB of at most %.1f" % (many, memory / 1048576, most / 1048576))
+        os.unlink(path)
+    for many in (2000000, 2400000, 2700000, 3000000, 3200000):
+        path = os.path.join(folder, "memory_packed.pt")
+        with zipfile.ZipFile(path, "w") as outer:
+            outer.writestr("a/data.pkl", hostile.assemble.proto(2, b"](" + b")" * many + b"e"), zipfile.ZIP_DEFLATED)
+            outer.writestr("a/version", b"3\n")
+        memory, verdict = memory_of(path)
+        most = (64 << 20) + 32 * 24 * os.path.getsize(path)
+        count.expect(memory <= most, "a packed list of %d is %s, and takes %d bytes, the bound is %d" % (many, verdict, memory, most))
+        print("packed %d: %s, %.1f MiB of at most %.1f" % (many, verdict, memory / 1048576, most / 1048576))
         os.unlink(path)
 
 
