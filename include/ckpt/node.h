@@ -131,6 +131,37 @@ CKPT_API const struct ckpt_node *ckpt_node_part(const struct ckpt_model *model,
 CKPT_API int ckpt_node_tensor(const struct ckpt_model *model, const struct ckpt_node *node,
 			      uint64_t *index, struct ckpt_error *err);
 
+/* Axes of the tensors that ckpt_node_rebuild() knows. */
+enum { CKPT_REBUILD_MOST_AXES = 16 };
+
+/*
+ * What torch.save writes for nearly every tensor: a call of torch._utils._rebuild_tensor_v2(STORAGE,
+ * OFFSET, SHAPE, STRIDE, REQUIRES_GRAD, HOOKS), to which nothing was done afterwards. Numbers are
+ * those of the file, in elements, and nothing says that they fit: the function has the last word.
+ */
+struct ckpt_node_rebuild {
+	size_t size;
+	const struct ckpt_node *storage; /* a STORAGE */
+	const struct ckpt_node *hooks;	 /* an empty OrderedDict, which is nowhere else */
+	int64_t offset;
+	uint32_t ndim; /* axes of SHAPE, and of STRIDE */
+	bool requires_grad;
+	uint8_t reserved[3];
+	int64_t shape[CKPT_REBUILD_MOST_AXES], stride[CKPT_REBUILD_MOST_AXES];
+};
+#define CKPT_NODE_REBUILD_INIT \
+	{ \
+		.size = sizeof(struct ckpt_node_rebuild) \
+	}
+
+/*
+ * NODE, if it is made by such a call, for those who make a hundred thousand of them: all at once, in
+ * place of twelve nodes. Axes from NDIM on are 0. Returns 0; CKPT_E_NOTFOUND: it is
+ * made in another way, or has more axes, and its parts say how; CKPT_E_ARG; CKPT_E_NOMEM.
+ */
+CKPT_API int ckpt_node_rebuild(const struct ckpt_model *model, const struct ckpt_node *node,
+			       struct ckpt_node_rebuild *out, struct ckpt_error *err);
+
 /*
  * The values of a TENSOR, NDARRAY or SCALAR, as ckpt_array_find() opens them. NAME is what messages
  * call it.

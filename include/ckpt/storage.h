@@ -32,8 +32,15 @@ struct ckpt_storage_info {
 	const char *path;
 	uint64_t offset;
 	bool has_crc; /* a checksum of the bytes is recorded: */
-	uint8_t reserved[3];
+	bool is_cut;  /* the record in the file is longer: torch 2.14 reads such a one with mmap=True only */
+	uint8_t reserved[2];
 	uint32_t crc32;
+	/*
+	 * That file, open for reading, borrowed from the model; -1: PATH is NULL. Whoever maps it has
+	 * what the model has read, whatever file has been given the name since.
+	 */
+	int32_t descriptor;
+	uint32_t reserved2;
 };
 #define CKPT_STORAGE_INFO_INIT \
 	{ \

@@ -31,6 +31,7 @@ from ._values import refuse
 from .torch import _build, _open, _Place, _Storages
 
 _PART = 4 << 20  # bytes of what is no tensor that are sent at once
+_Described = Tuple[int, Optional[str], bool]  # a storage: bytes, where the file says it is (None: the file has no such storage), whether its bytes travel
 _Piece = Tuple[int, int, int]  # number of a storage, offset, bytes
 
 
@@ -240,17 +241,17 @@ def _unpickled(objects: bytes, storages: List[Any]) -> Any:
 
 
 class _Bytes:
-    """The storages of a rank, cut into buckets."""
+    """The storages of a rank, cut into buckets: into the same on all ranks, wherever each has them. On meta there is no place for bytes."""
 
-    def __init__(self, storages: List[Any], device: torch.device, bucket: int) -> None:
-        self._storages, self._device, self._bucket = storages, device, bucket
+    def __init__(self, storages: List[Any], travel: List[bool], device: torch.device, bucket: int) -> None:
+        self._storages, self._travel, self._device, self._bucket = storages, travel, device, bucket
         self._staging: Optional[torch.Tensor] = None
 
     def buckets(self) -> Iterator[List[_Piece]]:
         pieces: List[_Piece] = []
         room = self._bucket
         for number, storage in enumerate(self._storages):
-            at, nbytes = 0, 0 if storage.device.type == "meta" else storage.nbytes()
+            at, nbytes = 0, storage.nbytes() if self._travel[number] else 0
             while at < nbytes:
                 count = min(room, nbytes - at)
                 pieces.append((number, at, count))
@@ -286,7 +287,8 @@ class _Bytes:
         if not self._is_direct(pieces):
             at = 0
             for piece in pieces:
-                self._view(piece).copy_(carrier[at:at + piece[2]])
+                if self._storages[piece[0]].device.type != "meta":
+                    self._view(piece).copy_(carrier[at:at + piece[2]])
                 at += piece[2]
 
 
@@ -303,7 +305,8 @@ class _Source:
         self._reader: Optional[threading.Thread] = None
         try:
             place = _Place(device)
-            made = _Storages(self._model, place, False)
+            made = _Storages(self._model, place, False, notes_locations=True)
+            assert made.locations is not None
             self.result = _build(self._model, made, place, strict, read=False)
             stream = io.BytesIO()
             pickler = _Pickler(stream)
@@ -313,7 +316,9 @@ class _Source:
             memory = {buffer.data_ptr(): target for buffer, (_, _, _, target) in zip(made._kept, made._ranges)}
             self._pending = {number: (pending[storage.data_ptr()], memory[storage.data_ptr()])
                              for number, storage in enumerate(self.storages) if storage.data_ptr() in pending}
-            self._locations = [made.locations.get(storage._cdata, str(storage.device)) for storage in self.storages]
+            self.travel = [storage.device.type != "meta" for storage in self.storages]
+            self._table = [(storage.nbytes(), made.locations.get(storage._cdata, None if storage.device.type == "meta" else str(storage.device)), travels)
+                           for storage, travels in zip(self.storages, self.travel)]
         except BaseException as error:
             self._model.close()
             if isinstance(error, Error):
@@ -322,8 +327,7 @@ class _Source:
 
     def description(self, bucket: int) -> bytes:
         """All that the others have to know before the bytes come."""
-        table = [(storage.nbytes(), location) for storage, location in zip(self.storages, self._locations)]
-        data = pickle.dumps((self._objects, table, bucket), protocol=pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps((self._objects, self._table, bucket), protocol=pickle.HIGHEST_PROTOCOL)
         self._objects = b""
         return data
 
@@ -358,16 +362,19 @@ class _Source:
         self._model.close()
 
 
-def _make_storages(table: List[Tuple[int, str]], device: Any) -> List[Any]:
+def _make_storages(table: List[_Described], device: Any) -> List[Any]:
     """Storages for what the source described, where load() would put them."""
     place = _Place(device)
-    devices: Dict[str, torch.device] = {}
-    for location in {location for _, location in table}:
-        if location == "meta" or place.stays(location):
-            devices[location] = torch.device("meta" if location == "meta" else "cpu")
+    devices: Dict[Optional[str], torch.device] = {None: torch.device("meta")}
+    for location in {location for _, location, _ in table if location is not None}:
+        if place.stays(location) or (location == "meta" and device is None):
+            devices[location] = torch.device("cpu" if place.stays(location) else "meta")
         else:  # restoring an empty one says where others go, or why that cannot be
             devices[location] = place.restore(torch.UntypedStorage(0), location).device
-    return [torch.UntypedStorage(nbytes, device=devices[location]) for nbytes, location in table]
+    for nbytes, where, travels in table:
+        if nbytes and not travels and devices[where].type != "meta":
+            raise ValueError("storages on '%s' have no numbers on the rank that reads, which has to be called with a device, too" % where)
+    return [torch.UntypedStorage(nbytes, device=devices[location]) for nbytes, location, _ in table]
 
 
 def load_broadcast(path: Any, group: Any, src: int, device: Any, weights_only: Optional[bool], bucket: int) -> Any:
@@ -388,7 +395,7 @@ def _send(meeting: _Meeting, source: Any, bucket: int) -> Any:
     meeting.agree()
     meeting.send(description)
     del description
-    data = _Bytes(source.storages, meeting.device, bucket)
+    data = _Bytes(source.storages, source.travel, meeting.device, bucket)
     following = data.buckets()
     pieces = next(following, None)
     meeting.local("allocate", lambda: source.read_ahead(pieces or []))
@@ -436,4 +443,4 @@ def _receive(meeting: _Meeting, device: Any) -> Any:
 def _prepared(description: bytes, device: Any, carrying: torch.device) -> Tuple[bytes, List[Any], _Bytes]:
     objects, table, bucket = unguarded(pickle.loads, description)
     storages = _make_storages(table, device)
-    return objects, storages, _Bytes(storages, carrying, bucket)
+    return objects, storages, _Bytes(storages, [travels for _, _, travels in table], carrying, bucket)

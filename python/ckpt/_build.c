@@ -3,10 +3,14 @@
  * Nodes of <ckpt/node.h> become objects of Python. What is plain is made here; everything else is
  * made by the methods of an object HOOKS, so that one walker serves all who load:
  *
+ *	in_order		whether nodes are met as the pickle has them: else a call that needs itself is an error, as
+ *				what it is given may lack what comes into it behind its first place
  *	calls			whether tensors and arrays of numpy are calls, too, and texts have to be UTF-8
  *	tensor(index)		a tensor of the table
  *	array(array, kind)	a tensor that is not in the table; an array or scalar of numpy
- *	storage(index, dtype, key, device, numel)
+ *	storage(index, dtype, device, numel, is_cut)	IS_CUT: its record is longer
+ *	rebuilt(storage, offset, shape, stride, requires_grad, hooks)	a tensor as nearly all are, whose storage was
+ *				made; None: all tensors are calls
  *	global_(module, name)	a class, function or constant
  *	call(callable, args, kwargs or None, is_new)
  *	fill(object, items, pairs, state, setter)   what was made by a call; STATE is () or (state,)
@@ -21,7 +25,7 @@
  * Tuples, frozensets and calls need their parts first. If such a part needs the tuple itself, in a
  * list say, the tuple is begun once more, now that there is the list, as pickle does it.
  */
-#include "_ckpt.h"
+#include "_build.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,32 +61,7 @@ struct frame {
 	bool is_new;
 };
 
-struct entry {
-	const struct ckpt_node *node; /* NULL: free */
-	PyObject *object;	      /* owned; NULL: it is being made ... */
-	/* steps of its hash(), which tuples do not keep: ((((), ()), ...), ...) doubles them each time */
-	uint64_t hash_steps;
-	uint64_t mark; /* ... and so many were made when that was begun last */
-};
-
-struct build {
-	struct model *self;
-	struct ckpt_model *model;
-	struct entry *entries; /* a power of 2 of them, at most half of them in use */
-	uint64_t room, used;
-	uint64_t made; /* entries with an object */
-	struct frame *frames;
-	size_t depth, frame_room;
-	unsigned restarts;
-	uint64_t hashed; /* see MOST_HASHED */
-	uint64_t steps;
-	bool calls;
-	PyObject *hooks;
-	PyObject *ordered_dict, *default_dict, *counter;
-	PyObject *tensor, *array, *storage, *global, *call, *fill, *factory, *size, *other;
-};
-
-static int fail(struct build *b, int status, const char *text)
+int ckpt_py_build_fail(struct build *b, int status, const char *text)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 
@@ -133,14 +112,12 @@ static struct entry *entry_of(struct build *b, const struct ckpt_node *node)
 	return entry;
 }
 
-/* Borrowed; NULL: it is not made yet. */
-static PyObject *made(const struct build *b, const struct ckpt_node *node)
+PyObject *ckpt_py_build_made(const struct build *b, const struct ckpt_node *node)
 {
 	return node && b->room ? b->entries[slot_of(b, node)].object : NULL;
 }
 
-/* Takes OBJECT. */
-static int remember(struct build *b, const struct ckpt_node *node, PyObject *object)
+int ckpt_py_build_remember(struct build *b, const struct ckpt_node *node, PyObject *object)
 {
 	struct entry *entry = object ? entry_of(b, node) : NULL;
 
@@ -154,149 +131,27 @@ static int remember(struct build *b, const struct ckpt_node *node, PyObject *obj
 	return 0;
 }
 
-/* ---- what is made of a node alone ---- */
+/* ---- how a node is made ---- */
 
-static PyObject *long_of(const struct ckpt_node_info *info)
+/*
+ * Has NODE a state that is no dict of attributes? Then those who make what torch makes call what it calls, and let that refuse
+ * the state. Literals have no state.
+ */
+static bool has_odd_state(const struct build *b, const struct ckpt_node *node, enum ckpt_node_kind kind)
 {
-	PyObject *result = NULL;
-	PyObject *method = PyObject_GetAttrString((PyObject *)&PyLong_Type, "from_bytes");
-	PyObject *args = Py_BuildValue("(y#s)", info->bytes ? info->bytes : "",
-				       (Py_ssize_t)info->nbytes, "little");
-	PyObject *kwargs = Py_BuildValue("{s:O}", "signed", Py_True);
+	const struct ckpt_node *state = b->calls ? ckpt_node_part(b->model, node, CKPT_PART_STATE) : NULL;
+	struct ckpt_node_info info = CKPT_NODE_INFO_INIT;
 
-	if (method && args && kwargs)
-		result = PyObject_Call(method, args, kwargs);
-	Py_XDECREF(method);
-	Py_XDECREF(args);
-	Py_XDECREF(kwargs);
-	return result;
-}
-
-static PyObject *bytes_of(struct build *b, const struct ckpt_node *node,
-			  const struct ckpt_node_info *info)
-{
-	bool constant = info->kind == CKPT_NODE_BYTES;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	PyObject *object;
-	char *buf;
-	int rc;
-
-	if (info->nbytes > PY_SSIZE_T_MAX)
-		return PyErr_NoMemory();
-	object = constant ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)info->nbytes)
-			  : ckpt_py_bytearray(info->nbytes);
-	if (!object)
-		return NULL;
-	buf = constant ? PyBytes_AsString(object) : PyByteArray_AsString(object);
-	rc = ckpt_node_bytes(b->model, node, buf, &err);
-	if (rc < 0) {
-		Py_DECREF(object);
-		return ckpt_py_raise_for(b->self, &err, rc);
-	}
-	return object;
-}
-
-static PyObject *storage_of(struct build *b, const struct ckpt_node_info *info)
-{
-	struct ckpt_storage_info storage = CKPT_STORAGE_INFO_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	int rc;
-
-	Py_BEGIN_ALLOW_THREADS rc =
-		ckpt_storage_get(b->model, (uint64_t)info->integer, &storage, &err);
-	Py_END_ALLOW_THREADS if (rc < 0) return ckpt_py_raise_for(b->self, &err, rc);
-	return PyObject_CallFunction(b->storage, "LNNNK", (long long)info->integer,
-				     ckpt_py_string(info->bytes ? info->bytes : ""), ckpt_py_string(storage.key),
-				     ckpt_py_string(storage.device),
-				     (unsigned long long)storage.numel);
-}
-
-/* A tensor or an array of numpy as one value. *IS_CALL: it can only be made by its call. */
-static PyObject *values_of(struct build *b, const struct ckpt_node *node, enum ckpt_node_kind kind,
-			   bool *is_call)
-{
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_array *array;
-	PyObject *object, *result;
-	uint64_t index;
-	int rc;
-
-	*is_call = false;
-	if (kind == CKPT_NODE_TENSOR) {
-		rc = ckpt_node_tensor(b->model, node, &index, &err);
-		if (rc == 0)
-			return PyObject_CallFunction(b->tensor, "K", (unsigned long long)index);
-		if (rc != CKPT_E_NOTFOUND)
-			return ckpt_py_raise_for(b->self, &err, rc);
-		err = (struct ckpt_error)CKPT_ERROR_INIT;
-	}
-	Py_BEGIN_ALLOW_THREADS rc = ckpt_node_array(b->model, node, "value", 0, &array, &err);
-	Py_END_ALLOW_THREADS if (rc < 0)
-	{
-		*is_call = rc == CKPT_E_UNSUPPORTED &&
-			   ckpt_node_part(b->model, node, CKPT_PART_CALLABLE);
-		return *is_call ? NULL : ckpt_py_raise_for(b->self, &err, rc);
-	}
-	object = ckpt_py_array_new(b->self, array);
-	if (!object)
-		return NULL;
-	result = PyObject_CallFunction(b->array, "Os", object,
-				       kind == CKPT_NODE_TENSOR	   ? "tensor"
-				       : kind == CKPT_NODE_NDARRAY ? "ndarray"
-								   : "scalar");
-	Py_DECREF(object);
-	return result;
-}
-
-/* What torch.load() does not decode fails for those who make what it makes. */
-static PyObject *text_of(struct build *b, const struct ckpt_node_info *info)
-{
-	const char *bytes = info->bytes ? info->bytes : "";
-	PyObject *text;
-
-	if (!b->calls)
-		return ckpt_py_text(bytes, info->nbytes);
-	text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)info->nbytes, info->kind == CKPT_NODE_STR ? "surrogatepass" : NULL);
-	if (!text && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
-		fail(b, CKPT_E_FORMAT, "a text is not UTF-8");
-	return text;
-}
-
-static PyObject *atom_of(struct build *b, const struct ckpt_node *node,
-			 const struct ckpt_node_info *info)
-{
-	switch (info->kind) {
-	case CKPT_NODE_NONE: return Py_NewRef(Py_None);
-	case CKPT_NODE_BOOL: return PyBool_FromLong(info->integer != 0);
-	case CKPT_NODE_INT: return PyLong_FromLongLong(info->integer);
-	case CKPT_NODE_LONG: return long_of(info);
-	case CKPT_NODE_FLOAT: return PyFloat_FromDouble(info->real);
-	case CKPT_NODE_COMPLEX: return PyComplex_FromDoubles(info->real, info->imag);
-	case CKPT_NODE_STR:
-	case CKPT_NODE_PY2_STR: return text_of(b, info);
-	case CKPT_NODE_BYTES:
-	case CKPT_NODE_BYTEARRAY: return bytes_of(b, node, info);
-	case CKPT_NODE_STORAGE: return storage_of(b, info);
-	case CKPT_NODE_GLOBAL:
-		return PyObject_CallFunction(b->global, "NN",
-					     ckpt_py_text(info->module, strlen(info->module)),
-					     ckpt_py_text(info->class_name,
-							  strlen(info->class_name)));
-	case CKPT_NODE_EXTENSION:
-		return PyObject_CallFunction(b->other, "sL", "extension", (long long)info->integer);
-	case CKPT_NODE_MISSING:
-		return PyObject_CallFunction(b->other, "sN", "missing",
-					     ckpt_py_text(info->bytes ? info->bytes : "",
-							  info->nbytes));
-	default:
-		fail(b, CKPT_E_UNSUPPORTED, "an object of a kind that this module does not know");
-		return NULL;
-	}
+	if (!state || !ckpt_node_part(b->model, node, CKPT_PART_CALLABLE))
+		return false;
+	return kind != CKPT_NODE_DICT || ckpt_node_get(b->model, state, &info, NULL) < 0 || info.kind != CKPT_NODE_DICT;
 }
 
 static enum how how_of(const struct build *b, const struct ckpt_node *node,
 		       const struct ckpt_node_info *info)
 {
+	if (has_odd_state(b, node, info->kind))
+		return CALL;
 	switch (info->kind) {
 	case CKPT_NODE_LIST: return LIST;
 	case CKPT_NODE_TUPLE: return TUPLE;
@@ -351,13 +206,13 @@ static const struct ckpt_node *child(const struct build *b, const struct frame *
 
 static PyObject *made_part(const struct build *b, const struct frame *f, enum ckpt_node_part part)
 {
-	return made(b, ckpt_node_part(b->model, f->node, part));
+	return ckpt_py_build_made(b, ckpt_node_part(b->model, f->node, part));
 }
 
 /* Borrowed: item I, which is made. */
 static PyObject *item_of(const struct build *b, const struct frame *f, uint64_t i)
 {
-	PyObject *item = made(b, ckpt_node_item(b->model, f->node, i));
+	PyObject *item = ckpt_py_build_made(b, ckpt_node_item(b->model, f->node, i));
 
 	return item ? item : PyErr_NoMemory();
 }
@@ -400,7 +255,7 @@ static bool may_hash(struct build *b, const struct ckpt_node *node)
 	b->hashed += hash_steps_of(b, node) - 1;
 	if (b->hashed <= MOST_HASHED)
 		return true;
-	fail(b, CKPT_E_LIMIT, "keys are tuples of too many items");
+	ckpt_py_build_fail(b, CKPT_E_LIMIT, "keys are tuples of too many items");
 	return false;
 }
 
@@ -408,9 +263,9 @@ static bool may_hash(struct build *b, const struct ckpt_node *node)
 static int refuse_key(struct build *b)
 {
 	if (PyErr_ExceptionMatches(PyExc_TypeError))
-		return fail(b, CKPT_E_FORMAT, "a key, or an item of a set, is unhashable");
+		return ckpt_py_build_fail(b, CKPT_E_FORMAT, "a key, or an item of a set, is unhashable");
 	if (PyErr_ExceptionMatches(PyExc_RecursionError))
-		return fail(b, CKPT_E_LIMIT, "keys are nested too deep to be compared");
+		return ckpt_py_build_fail(b, CKPT_E_LIMIT, "keys are nested too deep to be compared");
 	return -1;
 }
 
@@ -489,14 +344,15 @@ static int fill_dict(struct build *b, const struct frame *f)
 	bool plain = !f->class_name || !strcmp(f->class_name, "dict");
 
 	for (uint64_t i = 0; i < f->pair_count; i++) {
-		PyObject *key = made(b, ckpt_node_key(b->model, f->node, i));
-		PyObject *value = made(b, ckpt_node_value(b->model, f->node, i));
+		const struct ckpt_node *key_node = ckpt_node_key(b->model, f->node, i);
+		PyObject *key = ckpt_py_build_made(b, key_node);
+		PyObject *value = ckpt_py_build_made(b, ckpt_node_value(b->model, f->node, i));
 
 		if (!key || !value) {
 			PyErr_NoMemory();
 			return -1;
 		}
-		if (!may_hash(b, ckpt_node_key(b->model, f->node, i)))
+		if (!may_hash(b, key_node))
 			return -1;
 		if ((plain ? PyDict_SetItem(f->object, key, value)
 			   : PyObject_SetItem(f->object, key, value)) < 0)
@@ -530,8 +386,8 @@ static int fill_call(struct build *b, const struct frame *f)
 			Py_CLEAR(items);
 	}
 	for (i = 0; pairs && i < f->pair_count; i++) {
-		PyObject *key = made(b, ckpt_node_key(b->model, f->node, i));
-		PyObject *value = made(b, ckpt_node_value(b->model, f->node, i));
+		PyObject *key = ckpt_py_build_made(b, ckpt_node_key(b->model, f->node, i));
+		PyObject *value = ckpt_py_build_made(b, ckpt_node_value(b->model, f->node, i));
 
 		ckpt_py_append(&pairs,
 			       key && value ? PyTuple_Pack(2, key, value) : PyErr_NoMemory());
@@ -580,13 +436,15 @@ static int push(struct build *b, const struct ckpt_node *node, const struct ckpt
 		return -1;
 	/* begun before: then something must have been made since, or it never ends */
 	if (entry->mark == b->made)
-		return fail(b, CKPT_E_FORMAT,
+		return ckpt_py_build_fail(b, CKPT_E_FORMAT,
 			    "a tuple, or arguments of a call, contain themselves");
+	if (entry->mark != UINT64_MAX && how == CALL && !b->in_order)
+		return ckpt_py_build_fail(b, CKPT_E_UNSUPPORTED, "objects contain each other, and an edit left the first of them away: save it, and load that");
 	if (entry->mark != UINT64_MAX && ++b->restarts > MOST_RESTARTS)
-		return fail(b, CKPT_E_LIMIT, "too many tuples contain themselves");
+		return ckpt_py_build_fail(b, CKPT_E_LIMIT, "too many tuples contain themselves");
 	entry->mark = b->made;
 	if (b->depth >= MOST_FRAMES)
-		return fail(b, CKPT_E_LIMIT, "objects are nested deeper than 10000 levels");
+		return ckpt_py_build_fail(b, CKPT_E_LIMIT, "objects are nested deeper than 10000 levels");
 	if (b->depth == b->frame_room) {
 		size_t room = b->frame_room ? 2 * b->frame_room : 64;
 		struct frame *frames = realloc(b->frames, room * sizeof(*frames));
@@ -616,7 +474,7 @@ static int visit(struct build *b, const struct ckpt_node *node)
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	PyObject *object;
 	enum how how;
-	bool is_call = false;
+	bool is_call = false, is_other = true;
 	int rc = ckpt_node_get(b->model, node, &info, &err);
 
 	if (rc < 0) {
@@ -624,16 +482,21 @@ static int visit(struct build *b, const struct ckpt_node *node)
 		return -1;
 	}
 	how = how_of(b, node, &info);
+	if (how == CALL && info.kind == CKPT_NODE_TENSOR && b->rebuilt != Py_None) {
+		object = ckpt_py_build_rebuilt(b, node, &is_other);
+		if (!is_other)
+			return ckpt_py_build_remember(b, node, object);
+	}
 	if (how != ATOM)
 		return push(b, node, &info, how);
 	if (info.kind == CKPT_NODE_TENSOR || info.kind == CKPT_NODE_NDARRAY ||
 	    info.kind == CKPT_NODE_SCALAR)
-		object = values_of(b, node, info.kind, &is_call);
+		object = ckpt_py_build_values(b, node, info.kind, &is_call);
 	else
-		object = atom_of(b, node, &info);
+		object = ckpt_py_build_atom(b, node, &info);
 	if (is_call)
 		return push(b, node, &info, CALL);
-	if (remember(b, node, object) < 0)
+	if (ckpt_py_build_remember(b, node, object) < 0)
 		return -1;
 	if (info.kind == CKPT_NODE_LONG) /* nor do integers keep theirs */
 		b->entries[slot_of(b, node)].hash_steps += info.nbytes / 8;
@@ -651,7 +514,7 @@ static int finish_stage(struct build *b)
 		return fill(b, f);
 	}
 	object = create(b, f);
-	if (!object || remember(b, f->node, object) < 0)
+	if (!object || ckpt_py_build_remember(b, f->node, object) < 0)
 		return -1;
 	if (f->how == TUPLE)
 		count_hash_steps(b, f);
@@ -667,13 +530,13 @@ static int step(struct build *b)
 	const struct ckpt_node *node;
 	bool end;
 
-	if (f->stage == CREATE && made(b, f->node)) { /* by another frame, which began later */
+	if (f->stage == CREATE && ckpt_py_build_made(b, f->node)) { /* by another frame, which began later */
 		b->depth--;
 		return 0;
 	}
 	do
 		node = child(b, f, f->next++, &end);
-	while (!end && (!node || made(b, node)));
+	while (!end && (!node || ckpt_py_build_made(b, node)));
 	return end ? finish_stage(b) : visit(b, node);
 }
 
@@ -686,9 +549,10 @@ static bool get_hooks(struct build *b)
 		{ "tensor", &b->tensor },   { "array", &b->array }, { "storage", &b->storage },
 		{ "global_", &b->global },  { "call", &b->call },   { "fill", &b->fill },
 		{ "factory", &b->factory }, { "size", &b->size },   { "other", &b->other },
+		{ "rebuilt", &b->rebuilt },
 	};
-	PyObject *calls = PyObject_GetAttrString(b->hooks, "calls");
-	PyObject *collections = calls ? PyImport_ImportModule("collections") : NULL;
+	PyObject *calls = PyObject_GetAttrString(b->hooks, "calls"), *in_order = calls ? PyObject_GetAttrString(b->hooks, "in_order") : NULL;
+	PyObject *collections = in_order ? PyImport_ImportModule("collections") : NULL;
 	bool ok = collections != NULL;
 
 	for (size_t i = 0; ok && i < sizeof(names) / sizeof(names[0]); i++) {
@@ -697,12 +561,14 @@ static bool get_hooks(struct build *b)
 	}
 	if (ok) {
 		b->calls = PyObject_IsTrue(calls) > 0;
+		b->in_order = PyObject_IsTrue(in_order) > 0;
 		b->ordered_dict = PyObject_GetAttrString(collections, "OrderedDict");
 		b->default_dict = PyObject_GetAttrString(collections, "defaultdict");
 		b->counter = PyObject_GetAttrString(collections, "Counter");
 		ok = b->ordered_dict && b->default_dict && b->counter;
 	}
 	Py_XDECREF(calls);
+	Py_XDECREF(in_order);
 	Py_XDECREF(collections);
 	return ok;
 }
@@ -711,7 +577,8 @@ static void clear(struct build *b)
 {
 	PyObject *const objects[] = { b->tensor, b->array,	  b->storage,	   b->global,
 				      b->call,	 b->fill,	  b->factory,	   b->size,
-				      b->other,	 b->ordered_dict, b->default_dict, b->counter };
+				      b->other,	 b->ordered_dict, b->default_dict, b->counter,	b->rebuilt,
+				      b->dtype.object, b->device.object };
 
 	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++)
 		Py_XDECREF(objects[i]);
@@ -730,19 +597,19 @@ static PyObject *build(struct build *b, const struct ckpt_node *root)
 		if (rc == 0 && ++b->steps % SIGNALS_EVERY == 0)
 			rc = PyErr_CheckSignals();
 	}
-	return rc == 0 ? Py_XNewRef(made(b, root)) : NULL;
+	return rc == 0 ? Py_XNewRef(ckpt_py_build_made(b, root)) : NULL;
 }
 
 PyObject *ckpt_py_build(PyObject *object, PyObject *args)
 {
 	struct model *self = (struct model *)object;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct build b = { .self = self };
+	struct build b = { .self = self, .how = CKPT_NODE_REBUILD_INIT };
 	const struct ckpt_node *root;
 	PyObject *name, *bytes, *result = NULL;
-	int rc;
+	int rc, pauses = 0;
 
-	if (!PyArg_ParseTuple(args, "OO", &name, &b.hooks))
+	if (!PyArg_ParseTuple(args, "OO|p", &name, &b.hooks, &pauses))
 		return NULL;
 	bytes = ckpt_py_name(name);
 	b.model = bytes ? ckpt_py_model_use(self) : NULL;
@@ -751,7 +618,12 @@ PyObject *ckpt_py_build(PyObject *object, PyObject *args)
 
 		Py_BEGIN_ALLOW_THREADS rc = ckpt_node_find(b.model, path, &root, &err);
 		Py_END_ALLOW_THREADS if (rc < 0) ckpt_py_raise_for(self, &err, rc);
-		else if (get_hooks(&b)) result = build(&b, root);
+		else if (get_hooks(&b) && (!pauses || ckpt_py_pause_collector(STATE(self))))
+		{
+			result = build(&b, root);
+			if (pauses)
+				ckpt_py_resume_collector(STATE(self));
+		}
 		clear(&b);
 		ckpt_py_model_drop(self);
 	}

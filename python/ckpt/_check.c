@@ -222,7 +222,9 @@ static PyObject *file_of(const struct ckpt_scan_file *f)
 
 	for (int v = 0; v < CKPT_SCAN_TORCH_COUNT; v++)
 		ckpt_py_put(weights_only, ckpt_scan_torch_name((enum ckpt_scan_torch)v),
-			    f->is_torch ? PyBool_FromLong(f->weights_only[v]) : Py_NewRef(Py_None));
+			    f->is_torch && !(f->weights_only_unknown >> v & 1)
+				    ? PyBool_FromLong(f->weights_only[v])
+				    : Py_NewRef(Py_None));
 	ckpt_py_put(dict, "path", PyUnicode_DecodeFSDefault(f->path));
 	ckpt_py_put(dict, "verdict", ckpt_py_string(ckpt_scan_verdict_name(f->verdict)));
 	ckpt_py_put(dict, "format", ckpt_py_string(f->format));

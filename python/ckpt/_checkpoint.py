@@ -81,6 +81,7 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         return at_path(error, self._source)
 
     def __getitem__(self, name: str) -> Tensor:
+        self._check_open()
         self._table
         number = self._index.get(name)
         if number is None:
@@ -131,6 +132,7 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
 
     def tensors(self) -> List[Tensor]:
         """All tensors in the order of the file, also those whose name another one has, too."""
+        self._check_open()
         return [Tensor(self, number) for number in range(len(self._table["names"]))]
 
     # ---- the words of safetensors.safe_open ----
@@ -145,6 +147,7 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
 
     def offset_keys(self) -> List[str]:
         """The names in the order of the bytes in the file."""
+        self._check_open()
         table = self._table
         index, storages, offsets = self._index, table["storages"], table["offsets"]
         return sorted(index, key=lambda name: (storages[index[name]], offsets[index[name]]))
@@ -204,6 +207,7 @@ class Checkpoint(Edits, Mapping):  # type: ignore[type-arg]
         return self._model.closed
 
     def __enter__(self) -> Checkpoint:
+        self._check_open()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -282,7 +286,8 @@ class Storage:
 class Tensor:
     """A tensor in a file. Its values are read when they are asked for, and only those.
 
-    tensor[0:10, ::2] is an array of numpy, or what `framework=` of open() says.
+    tensor[0:10, ::2] is an array of numpy, or what `framework=` of open() says. Two are equal if they are the same one of the
+    same open checkpoint, whatever their values.
     """
 
     __slots__ = ("_checkpoint", "_number", "__weakref__")
@@ -292,6 +297,12 @@ class Tensor:
 
     def _column(self, name: str) -> Any:
         return self._checkpoint._table[name][self._number]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tensor) and other._checkpoint is self._checkpoint and other._number == self._number
+
+    def __hash__(self) -> int:
+        return hash((id(self._checkpoint), self._number))
 
     def __copy__(self) -> Tensor:
         return self  # it cannot change

@@ -137,9 +137,8 @@ static PyMethodDef functions[] = {
 	{ "scan", ckpt_py_scan, METH_VARARGS,
 	  "scan(path) -> [(path, verdict, format, findings, globals)]\n\nFindings: [(verdict, kind, "
 	  "record, offset, text)]. Globals: [(name, kind, called, record, offset)]." },
-	{ "scan_refusals", ckpt_py_scan_refusals, METH_VARARGS,
-	  "scan_refusals(path) -> [(name, versions, can_be_allowed, record, offset, text)]\n\nOf "
-	  "torch.load(weights_only=True)." },
+	{ "resume_collector", ckpt_py_collector_after_fork, METH_NOARGS,
+	  "resume_collector()\n\nIn a forked process, whose other threads are gone." },
 	{ "memory_file", memory_file, METH_NOARGS,
 	  "memory_file() -> io.FileIO\n\nEmpty, and can be sealed." },
 	{ "version", version, METH_NOARGS, "version() -> str\n\nOf the library." },
@@ -169,6 +168,18 @@ static bool wait_at_exit(PyObject *module)
 	return fine;
 }
 
+static bool get_collector(struct state *state)
+{
+	PyObject *gc = PyImport_ImportModule("gc");
+
+	if (gc) {
+		state->get_threshold = PyObject_GetAttrString(gc, "get_threshold");
+		state->set_threshold = PyObject_GetAttrString(gc, "set_threshold");
+		Py_DECREF(gc);
+	}
+	return state->get_threshold && state->set_threshold;
+}
+
 static int exec(PyObject *module)
 {
 	struct state *state = PyModule_GetState(module);
@@ -185,6 +196,8 @@ static int exec(PyObject *module)
 	state->array = state->model ? add_type(module, &ckpt_py_array_spec) : NULL;
 	state->map = state->array ? add_type(module, &ckpt_py_map_spec) : NULL;
 	state->builder = state->map ? add_type(module, &ckpt_py_builder_spec) : NULL;
+	if (state->builder && !get_collector(state))
+		return -1;
 	return state->builder && wait_at_exit(module) ? 0 : -1;
 }
 
@@ -198,6 +211,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->builder);
 	Py_VISIT(state->make_error);
 	Py_VISIT(state->at_path);
+	Py_VISIT(state->get_threshold);
+	Py_VISIT(state->set_threshold);
+	Py_VISIT(state->thresholds);
 	return 0;
 }
 
@@ -211,6 +227,9 @@ static int clear(PyObject *module)
 	Py_CLEAR(state->builder);
 	Py_CLEAR(state->make_error);
 	Py_CLEAR(state->at_path);
+	Py_CLEAR(state->get_threshold);
+	Py_CLEAR(state->set_threshold);
+	Py_CLEAR(state->thresholds);
 	return 0;
 }
 

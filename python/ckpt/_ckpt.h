@@ -23,6 +23,9 @@ struct state {
 	PyTypeObject *model, *array, *map, *builder;
 	PyObject *make_error; /* ckpt._errors.make() */
 	PyObject *at_path;    /* ckpt._errors.at_path() */
+	/* of _collector.c: those of gc, what there was before, and how many wait for it now */
+	PyObject *get_threshold, *set_threshold, *thresholds;
+	size_t paused;
 };
 
 /* Of the type of SELF; none of the types can be subclassed. */
@@ -241,6 +244,10 @@ PyObject *ckpt_py_verify(PyObject *module, PyObject *args);
 PyObject *ckpt_py_why(PyObject *module, PyObject *args);
 PyObject *ckpt_py_scan_report(PyObject *module, PyObject *args);
 PyObject *ckpt_py_scan(PyObject *module, PyObject *args);
-PyObject *ckpt_py_scan_refusals(PyObject *module, PyObject *args);
+/* The collector of garbage leaves alone what is made from here on, to ckpt_py_resume_collector(). False: raised. */
+bool ckpt_py_pause_collector(struct state *state);
+void ckpt_py_resume_collector(struct state *state);
+PyObject *ckpt_py_collector_after_fork(PyObject *module, PyObject *none);
+PyObject *ckpt_py_refusals(PyObject *object, PyObject *none);
 
 #endif

@@ -34,6 +34,8 @@ def names_of(names: Names) -> List[str]:
 def config_text(config: Any) -> Union[None, str, bytes]:
     """The text of a config.json that is given as one, or as what json.load() makes of it."""
     if config is None or isinstance(config, (str, bytes)):
+        if config is not None and not config.strip():
+            raise ValueError("an empty text is no configuration; {} says nothing of quantization")
         return config
     if not isinstance(config, dict):
         raise TypeError("a configuration is a text, bytes or a dict, not %r" % type(config).__name__)

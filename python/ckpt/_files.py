@@ -2,7 +2,9 @@
 """Open files as what the library reads: any part of them, in any thread.
 
 What must stay true: a file of the system is read by offset, as its position is shared with processes that are forked. All
-others have one position, too, however many checkpoints are opened of them: one lock for each file keeps it.
+others have one position, too, however many checkpoints are opened of them: one lock for each file keeps it. Memory stands
+afterwards where it stood, as files of the system do, and what is written to it goes there; of others going back may mean to
+unpack all again.
 """
 
 from __future__ import annotations
@@ -34,11 +36,14 @@ class _Shared:
         self._lock = RLock()
         self._is_read = False
 
+    def _is_memory(self) -> bool:
+        mmap = sys.modules.get("mmap")
+        return type(self.source) is io.BytesIO or mmap is not None and type(self.source) is mmap.mmap
+
     def after_fork(self) -> None:
         """The lock may be another thread's, which is not here. Where its bytes are, and the position, only memory is known to have."""
         self._renew()
-        mmap = sys.modules.get("mmap")
-        self._is_elsewhere = type(self.source) is not io.BytesIO and (mmap is None or type(self.source) is not mmap.mmap)
+        self._is_elsewhere = not self._is_memory()
 
     def _alone(self, use: Callable[[], Any]) -> Any:
         """What USE gives, which uses its position."""
@@ -48,11 +53,14 @@ class _Shared:
             # what a signal reads between these two lines is read before anything else
             if self._is_read:
                 raise refuse("the open file is being read by this thread already, which a signal interrupted")
-            self._is_read = True
+            at = self.source.tell() if self._is_memory() else None
             try:
+                self._is_read = True
                 return use()
-            finally:
+            finally:  # an exception that a signal raises comes behind a call, at the earliest
                 self._is_read = False
+                if at is not None:
+                    self.source.seek(at)
 
     def size(self) -> int:
         def use() -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import _pickle
 import contextlib
 import functools
+import inspect
 import io
 import os
 import pickle
@@ -395,6 +396,12 @@ class guard(contextlib.ContextDecorator):
     """
 
     _entered = 0  # how often, by all threads
+
+    def __call__(self, function: Any) -> Any:
+        """Use it as a decorator. What a generator or an async function does, it does after its call."""
+        if any(is_later(function) for is_later in (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)):
+            raise TypeError("guard() around a generator or an async function ends before that runs: enter it inside, with guard():")
+        return super().__call__(function)
 
     def __enter__(self) -> guard:
         _begin()

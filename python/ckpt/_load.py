@@ -112,6 +112,9 @@ class Factory:
         return _brief(self)
 
 
+# of tensors, as Tensor.class_name has them
+_CLASSES_OF_TORCH = {None, "Tensor", "Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer", "Variable", "DTensor"}
+
 # what defaultdicts call that does nothing but make an empty object, by the names of both Pythons
 _BUILTINS: Dict[str, Any] = {kind.__name__: kind for kind in (
     list, dict, set, frozenset, tuple, int, float, complex, bool, str, bytes, bytearray, object)}
@@ -180,19 +183,22 @@ class Values:
 class Hooks:
     """Makes what is not plain, for the walker of the extension: see python/ckpt/_build.c."""
 
-    calls = False
-    size = Size
+    calls, in_order = False, True
+    size, rebuilt = Size, None
 
     def __init__(self, checkpoint: Checkpoint, objects: str) -> None:
         self._checkpoint, self._objects = checkpoint, objects
 
     def tensor(self, index: int) -> Tensor:
-        return Tensor(self._checkpoint, index)
+        made = Tensor(self._checkpoint, index)
+        if self._objects == "error" and made.class_name not in _CLASSES_OF_TORCH:
+            raise refuse("there is a tensor of the class %s" % made.class_name)
+        return made
 
     def array(self, array: _ckpt.Array, kind: str) -> Any:
         return number_of(array) if kind == "scalar" else Values(self._checkpoint, array, kind)
 
-    def storage(self, index: int, dtype: str, key: str, device: str, numel: int) -> Storage:
+    def storage(self, index: int, dtype: str, device: str, numel: int, is_cut: bool) -> Storage:
         return Storage(self._checkpoint, index)
 
     def global_(self, module: str, name: str) -> Global:

@@ -548,9 +548,13 @@ static PyMethodDef methods[] = {
 	{ "walk", ckpt_py_walk, METH_VARARGS,
 	  "walk(depth=-1) -> list\n\n(name, depth, kind, type, text, count, mapping, seen, module) of "
 	  "every value." },
+	{ "refusals", ckpt_py_refusals, METH_NOARGS,
+	  "refusals() -> [(name, versions, can_be_allowed, record, offset, text)]\n\nOf "
+	  "torch.load(weights_only=True), of what was read." },
 	{ "show", ckpt_py_show, METH_VARARGS, "show(name, json=False) -> str" },
 	{ "build", ckpt_py_build, METH_VARARGS,
-	  "build(name, hooks) -> object\n\nThe value called NAME, made with the methods of HOOKS." },
+	  "build(name, hooks, pauses=False) -> object\n\nThe value called NAME, made with the methods of HOOKS. PAUSES: the "
+	  "collector of garbage, meanwhile." },
 	{ "edit", ckpt_py_edit, METH_VARARGS,
 	  "edit(kind, texts, others, flags) -> (Model, report)\n\nSee _edit.c and _edits.py." },
 	{ "cast_losses", ckpt_py_cast_losses, METH_NOARGS, "cast_losses() -> dict\n\nOf the numbers that were read." },

@@ -17,7 +17,7 @@ from ._errors import Error
 from ._interned import is_interned
 from ._sets import order_of
 from ._values import refuse
-from ._write import write
+from ._write import position, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -341,8 +341,9 @@ def save(obj: Any, path: Any, profile: Optional[str] = None, arrays: str = "tens
         return obj.save(path, profile=profile, overwrite=overwrite, progress=progress, canonical=True, **options)
     if arrays not in ("tensor", "numpy"):
         raise ValueError("arrays is 'tensor' or 'numpy', not %r" % (arrays,))
+    at = position(path)
     model = Graph(arrays, check).model(obj)
     try:
-        return write(model, path, profile=profile, overwrite=overwrite, progress=progress, canonical=True, **options)
+        return write(model, path, at=at, profile=profile, overwrite=overwrite, progress=progress, canonical=True, **options)
     finally:
         model.close()

@@ -96,17 +96,7 @@ static int scan_file(const char *path, PyObject *list, struct ckpt_error *err)
 	return ckpt_scan(path, NULL, add_file, list, NULL, err);
 }
 
-static int scan_refusals(const char *path, PyObject *list, struct ckpt_error *err)
-{
-	bool accepts[CKPT_SCAN_TORCH_COUNT];
-	int rc = ckpt_scan_weights_only(path, accepts, add_refusal, list, err);
-
-	return rc == CKPT_E_UNSUPPORTED ? 0 : rc;
-}
-
-/* What SCAN puts into a list, of the path in ARGS. */
-static PyObject *list_of(PyObject *module, PyObject *args,
-			 int (*scan)(const char *path, PyObject *list, struct ckpt_error *err))
+PyObject *ckpt_py_scan(PyObject *module, PyObject *args)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	PyObject *path = NULL, *list;
@@ -118,7 +108,7 @@ static PyObject *list_of(PyObject *module, PyObject *args,
 	if (list) {
 		const char *text = PyBytes_AsString(path);
 
-		Py_BEGIN_ALLOW_THREADS rc = scan(text, list, &err);
+		Py_BEGIN_ALLOW_THREADS rc = scan_file(text, list, &err);
 		Py_END_ALLOW_THREADS if (rc < 0)
 		{
 			Py_CLEAR(list);
@@ -129,12 +119,25 @@ static PyObject *list_of(PyObject *module, PyObject *args,
 	return list;
 }
 
-PyObject *ckpt_py_scan(PyObject *module, PyObject *args)
+PyObject *ckpt_py_refusals(PyObject *object, PyObject *none)
 {
-	return list_of(module, args, scan_file);
-}
+	struct model *self = (struct model *)object;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model = ckpt_py_model_use(self);
+	bool accepts[CKPT_SCAN_TORCH_COUNT];
+	PyObject *list = model ? PyList_New(0) : NULL;
+	int rc;
 
-PyObject *ckpt_py_scan_refusals(PyObject *module, PyObject *args)
-{
-	return list_of(module, args, scan_refusals);
+	(void)none;
+	if (list) {
+		Py_BEGIN_ALLOW_THREADS rc = ckpt_scan_model_weights_only(model, accepts, add_refusal, list, &err);
+		Py_END_ALLOW_THREADS if (rc < 0 && rc != CKPT_E_UNSUPPORTED)
+		{
+			Py_CLEAR(list);
+			ckpt_py_raise_for(self, &err, rc);
+		}
+	}
+	if (model)
+		ckpt_py_model_drop(self);
+	return list;
 }

@@ -13,20 +13,29 @@ if TYPE_CHECKING:
 PIECE = 1 << 20
 
 
-def write(model: _ckpt.Model, target: Any, progress: Any = None, **options: Any) -> Dict[str, Any]:
-    """Save MODEL. An open file gets nothing before all of it is there."""
+def position(target: Any) -> Optional[int]:
+    """Where an open file stands that has a position: it may be the one that tensors are read from, which moves it."""
+    seekable = getattr(target, "seekable", None)
+    if not hasattr(target, "write") or seekable is None or not seekable():
+        return None
+    at: int = target.tell()
+    return at
+
+
+def write(model: _ckpt.Model, target: Any, progress: Any = None, at: Optional[int] = None, **options: Any) -> Dict[str, Any]:
+    """Save MODEL. An open file gets nothing before all of it is there, and that where it stands, or stood AT."""
     with Told(progress) as tell:
         if not hasattr(target, "write"):
             return model.save(target, progress=tell, **options)
-        return _write_stream(model, target, tell, options)
+        return _write_stream(model, target, tell, position(target) if at is None else at, options)
 
 
-def _write_stream(model: _ckpt.Model, target: Any, tell: Any, options: Dict[str, Any]) -> Dict[str, Any]:
+def _write_stream(model: _ckpt.Model, target: Any, tell: Any, at: Optional[int], options: Dict[str, Any]) -> Dict[str, Any]:
     import tempfile
 
     stream = tempfile.TemporaryFile()
     try:
-        return _send(model, stream, target, tell, options)
+        return _send(model, stream, target, tell, at, options)
     finally:
         _close_later(stream)
 
@@ -41,12 +50,14 @@ def _close_later(stream: Any) -> None:
         stream.close()
 
 
-def _send(model: _ckpt.Model, stream: Any, target: Any, tell: Any, options: Dict[str, Any]) -> Dict[str, Any]:
+def _send(model: _ckpt.Model, stream: Any, target: Any, tell: Any, at: Optional[int], options: Dict[str, Any]) -> Dict[str, Any]:
     import tempfile
 
     options["spool_folder"] = options.get("spool_folder") or tempfile.gettempdir()
     report = model.save("<file>", out_fd=stream.fileno(), progress=tell, **options)
     stream.seek(0)
+    if at is not None and target.tell() != at:
+        target.seek(at)
     end = _end_of(target)
     if end is None:
         _copy(stream, target)

@@ -8,13 +8,13 @@ that its own torch.load(weights_only=True) calls; nothing is imported because a 
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import pickle
 import struct
 import zlib
+from collections import OrderedDict
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -23,7 +23,6 @@ from ._checkpoint import Checkpoint, _open_model
 from ._errors import TORCH_ERRORS, BadObject, Error, at_path, bad_object
 from ._guard import Refused, guard, install_guard
 from ._load import Global, Missing, Opaque, factory_of
-from ._scanned import Copy
 from ._values import refuse, to_torch
 
 __all__ = ["Refused", "UnpicklingError", "guard", "install_guard", "load", "load_broadcast"]
@@ -32,6 +31,8 @@ __all__ = ["Refused", "UnpicklingError", "guard", "install_guard", "load", "load
 _KEEPERS = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")
 _LEGACY = 2  # CKPT_FORMAT_TORCH_LEGACY
 _BLOCKED = ("sys", "os", "posix", "nt")
+# edits that leave nothing away
+_IN_ORDER = ("strip_module", "add_module", "strip_prefix", "add_prefix", "strip_wrappers", "rename", "number_keys", "remap", "cast", "dequantize", "compact", "set")
 _FLAG_REQUIRES_GRAD, _FLAG_PARAMETER = 1, 2  # enum ckpt_tensor_flags
 
 
@@ -53,10 +54,29 @@ def _making(what: str) -> Iterator[None]:
         raise bad_object(what, error) from error
 
 
+def _has_opaque(value: Any, depth: int = 8) -> bool:
+    """Whether something in VALUE stands for what was not looked up."""
+    if isinstance(value, (Global, Opaque, Missing)):
+        return True
+    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, (list, tuple, set, frozenset)) else ()
+    return depth > 0 and any(_has_opaque(part, depth - 1) for part in parts)
+
+
 def _refused(text: str) -> UnpicklingError:
     error = UnpicklingError(text)
     error.text, error.status = text, "UNSUPPORTED"
     return error
+
+
+def _compares_sizes() -> bool:
+    """Whether this torch refuses a record that is longer than its storage, as 2.14 does: it is asked."""
+    import io
+
+    try:
+        torch._C.PyTorchFileReader(io.BytesIO(_archive_of(b"N."))).get_storage_from_record("data.pkl", 1, torch.UntypedStorage)
+    except RuntimeError:
+        return True
+    return False
 
 
 def _mapped(module: str, name: str) -> Tuple[str, str]:
@@ -91,7 +111,8 @@ class _Place:
     def __init__(self, map_location: Any) -> None:
         self.map_location = map_location
         self._restore = torch.serialization._get_restore_location(map_location)
-        self.meta = str(map_location) == "meta" if isinstance(map_location, (str, torch.device)) else False
+        self.is_function = not (map_location is None or isinstance(map_location, (str, dict, torch.device)))
+        self.meta = map_location == "meta" or isinstance(map_location, torch.device) and map_location.type == "meta"
         self._devices: Dict[str, Any] = {}  # by location
         if map_location is None:
             self._target: Callable[[str], Any] = lambda location: location
@@ -120,11 +141,13 @@ class _Place:
         return self._devices[location]
 
     def restore(self, storage: Any, location: str) -> Any:
-        if self.map_location is not None and not isinstance(self.map_location, (str, dict, torch.device)):
+        if self.is_function:
             restored = self._restore(storage, location)  # a function, whose errors are its own
             if not isinstance(restored, (torch.UntypedStorage, torch.TypedStorage)):
                 raise TypeError("map_location gave %r for a storage on '%s': it has to give a storage, or None" % (restored, location))
             return restored
+        if isinstance(self.map_location, dict) and not isinstance(self._target(location), str):
+            raise TypeError("map_location gives %r for '%s', wanted the name of a device" % (self._target(location), location))
         with _making("a storage on '%s'" % location):
             return self._restore(storage, location)
 
@@ -132,7 +155,7 @@ class _Place:
 class _Storages:
     """The storages of a model in memory of torch: allocated when they are named, read together."""
 
-    def __init__(self, model: _ckpt.Model, place: _Place, mmap: bool) -> None:
+    def __init__(self, model: _ckpt.Model, place: _Place, mmap: bool, notes_locations: bool = False) -> None:
         self._model, self._place, self._mmap = model, place, mmap
         self._made: Dict[int, Any] = {}
         self._is_legacy = model.file_info()["format_code"] == _LEGACY
@@ -141,8 +164,10 @@ class _Storages:
         self._kept: List[Any] = []  # what _ranges are the memory of
         self._staged: List[_staging.Wanted] = []  # on devices, to be read there straight
         self._types: Dict[int, Any] = {}
-        self.locations: Dict[int, str] = {}  # as the file says, by _cdata
-        self._files: Dict[str, Any] = {}
+        # as the file says, by _cdata
+        self.locations: Optional[Dict[int, str]] = {} if notes_locations else None
+        self._files: Dict[int, Any] = {}  # maps, by descriptor
+        self._sizes: List[Tuple[Any, int]] = []  # of all that were handed out, but for those of get_simple() that are in _kept
         tls = getattr(torch.serialization, "_serialization_tls", None)
         self._skip = bool(getattr(tls, "skip_data", False))
         detect = getattr(getattr(torch, "_guards", None), "detect_fake_mode", None)
@@ -151,15 +176,37 @@ class _Storages:
         sample = torch.storage.TypedStorage(wrap_storage=torch.UntypedStorage(0), dtype=torch.uint8, _internal=True)
         self._plain_typed = sorted(vars(sample)) == ["_untyped_storage", "dtype"]
 
+    def is_simple(self, location: str) -> bool:
+        """Whether storages of LOCATION are nothing but memory here, into which the file is read: get_simple() makes them."""
+        return not (self._mmap or self._fake or self._skip or self._place.meta) and self._plain_typed and self._place.stays(location)
+
+    def get_simple(self, index: int, dtype: Any, location: str, nbytes: int) -> Any:
+        """As get() makes them, at once: of a storage that has bytes and is_simple()."""
+        typed = self._made.get(index)
+        if typed is None:
+            untyped = torch.UntypedStorage(nbytes)
+            kind = self._types.get(nbytes)
+            if kind is None:
+                kind = self._types[nbytes] = ctypes.c_char * nbytes
+            self._ranges.append((index, 0, nbytes, kind.from_address(untyped.data_ptr())))
+            self._kept.append(untyped)
+            if self.locations is not None:
+                self.locations[untyped._cdata] = location
+            typed = self._made[index] = object.__new__(torch.storage.TypedStorage)
+            typed.dtype, typed._untyped_storage = dtype, untyped
+        return typed
+
     def get(self, index: int, dtype: Any, location: str, nbytes: int) -> Any:
         """Storage INDEX as a TypedStorage. Before flush() its values need not be there yet."""
         typed = self._made.get(index)
-        if typed is not None and not nbytes and typed.dtype is not dtype:
+        if typed is not None and not nbytes and typed.dtype is not dtype:  # with mmap, torch.load() gives the first dtype to all
             return torch.storage.TypedStorage(wrap_storage=typed._untyped_storage, dtype=dtype, _internal=True)
         if typed is None:
             place = self._without_memory.get(index)
             untyped = self._untyped(index, location, nbytes) if place is None else torch.UntypedStorage(0, device=place)
-            self.locations[untyped._cdata] = location
+            if self.locations is not None:
+                self.locations[untyped._cdata] = location
+            self._sizes.append((untyped, untyped.nbytes()))
             if self._plain_typed:
                 typed = object.__new__(torch.storage.TypedStorage)
                 typed.dtype, typed._untyped_storage = dtype, untyped
@@ -174,17 +221,21 @@ class _Storages:
                 self._without_memory[index] = untyped.device
         return typed
 
+    def reads_whole(self, index: int) -> bool:
+        """Whether torch.load would read the record of storage INDEX now, and compare its size with that in the pickle."""
+        return not (index in self._made or self._mmap or self._fake or self._skip or self._place.meta) and _compares_sizes()
+
     def _untyped(self, index: int, location: str, nbytes: int) -> Any:
         if self._fake or self._place.meta:
             storage = torch.UntypedStorage(nbytes, device="meta")
-            if self._fake and not self._is_legacy:  # torch does not say it there
+            if self._fake and not self._is_legacy and not self._place.meta:  # torch does not say it there
                 storage._fake_device = location
             return storage
         if not self._mmap:
             storage = self._on_device(index, location, nbytes)
             if storage is not None:
                 return storage
-        storage = self._mapped(index, nbytes) if self._mmap else None
+        storage = self._mapped(index, nbytes) if self._mmap and not self._skip else None
         if storage is None:
             storage = torch.UntypedStorage(nbytes)
             if nbytes and not self._skip:
@@ -201,16 +252,17 @@ class _Storages:
     def _mapped(self, index: int, nbytes: int) -> Any:
         """A slice of the file; None: its bytes are not there as they have to be in memory."""
         info = self._model.storage_info(index)
-        path, offset = info["path"], info["offset"]
-        if path is None or not nbytes:
+        descriptor, offset = info["descriptor"], info["offset"]
+        if descriptor < 0 or not nbytes:
             return None
-        whole = self._files.get(path)
+        whole = self._files.get(descriptor)
         if whole is None:
             get = getattr(torch.serialization, "get_default_mmap_options", None)
             import mmap
 
             shared = bool(get is not None and get() == mmap.MAP_SHARED)
-            whole = self._files[path] = torch.UntypedStorage.from_file(path, shared, os.path.getsize(path))
+            # the file that was opened, whatever has its name now
+            whole = self._files[descriptor] = torch.UntypedStorage.from_file("/proc/self/fd/%d" % descriptor, shared, os.fstat(descriptor).st_size)
         return whole[offset:offset + nbytes]
 
     def _on_device(self, index: int, location: str, nbytes: int) -> Any:
@@ -234,10 +286,18 @@ class _Storages:
                 self._ranges, self._kept = [], []
                 raise refuse("a tensor goes on behind its storage, number %d of %d bytes" % (index, nbytes), "FORMAT")
 
-    def _flush_here(self) -> None:
+    def check_sizes(self) -> None:
+        """When all is made: what a tensor made larger shows memory that nobody has set. torch.load() makes storages that cannot grow."""
+        for storage, nbytes in self._sizes:
+            if storage.nbytes() != nbytes and storage.device.type != "meta":
+                raise refuse("a tensor goes on behind its storage, of %d bytes" % nbytes, "FORMAT")
+
+    def _flush_here(self, is_last: bool = False) -> None:
         if self._ranges:
             self.check()
             self._model.read_storages(self._ranges)
+            if not is_last:  # tensors that are made later may still make them larger
+                self._sizes += [(storage, nbytes) for storage, (_, _, nbytes, _) in zip(self._kept, self._ranges)]
             self._ranges, self._kept = [], []
 
     def flush_devices(self) -> None:
@@ -246,9 +306,9 @@ class _Storages:
             staged, self._staged = self._staged, []
             _staging.read(self._model, staged)
 
-    def flush(self) -> None:
-        """Read what was named."""
-        self._flush_here()
+    def flush(self, is_last: bool = False) -> None:
+        """Read what was named. IS_LAST: nothing more will be made of it."""
+        self._flush_here(is_last)
         self.flush_devices()
 
 
@@ -256,19 +316,37 @@ class _Storages:
 _WITH_DTYPE: Any = getattr(torch._utils, "_rebuild_tensor_v3", None)
 
 
+# torch.FloatTensor() and so on: empty ones in main memory, in a third of the time that torch.empty() takes
+_EMPTY: Dict[Any, Callable[[], Any]] = {getattr(torch, dtype): getattr(torch, name) for dtype, name in (
+    ("float32", "FloatTensor"), ("float64", "DoubleTensor"), ("float16", "HalfTensor"), ("bfloat16", "BFloat16Tensor"),
+    ("int64", "LongTensor"), ("int32", "IntTensor"), ("int16", "ShortTensor"), ("int8", "CharTensor"), ("uint8", "ByteTensor"),
+    ("bool", "BoolTensor")) if hasattr(torch, name)}
+
+
 class _Hooks:
     """Makes what is not plain, for the walker of the extension: see python/ckpt/_build.c."""
 
     calls = True
 
-    def __init__(self, model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, is_cast: bool) -> None:
-        self._model, self._storages, self._place, self._strict, self._is_cast = model, storages, place, weights_only, is_cast
+    def __init__(self, model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, edits: Sequence[str]) -> None:
+        self.in_order = all(edit in _IN_ORDER for edit in edits)
+        self._is_cast = "cast" in edits
+        self._model, self._storages, self._place, self._strict = model, storages, place, weights_only
         self._allowed = _allowed()
         self._callable = {id(value) for value in self._allowed.values()}
         self._keepers = {id(getattr(torch._utils, name)) for name in _KEEPERS if hasattr(torch._utils, name)}
         self._dtypes: Dict[str, Tuple[Any, int]] = {}
         self._columns: Any = None
         self._quick = None if storages._fake else torch._utils._rebuild_tensor_v2
+        self._simple: Dict[str, bool] = {}  # by location
+        self._is_simple = True  # all storages that were made
+
+    @property
+    def rebuilt(self) -> Any:
+        """What makes tensors at once; None: only calls make them."""
+        usual = self._quick is not None and all(self._allowed.get(name) is value for name, value in (
+            ("torch._utils._rebuild_tensor_v2", self._quick), ("collections.OrderedDict", OrderedDict)))
+        return self._rebuilt if usual else None
 
     # ---- tensors and storages ----
 
@@ -281,8 +359,17 @@ class _Hooks:
             known = self._dtypes[name] = (dtype, torch._utils._element_size(dtype))
         return known
 
-    def storage(self, index: int, dtype: str, key: str, device: str, numel: int) -> Any:
-        kind, size = self._dtype(dtype)
+    def storage(self, index: int, dtype: str, device: str, numel: int, is_cut: bool) -> Any:
+        known = self._dtypes.get(dtype)
+        kind, size = known if known is not None else self._dtype(dtype)
+        simple = self._simple.get(device)
+        if simple is None:
+            simple = self._simple[device] = self._storages.is_simple(device)
+        if simple and numel and not is_cut:
+            return self._storages.get_simple(index, kind, device, numel * size)
+        self._is_simple = False
+        if is_cut and self._storages.reads_whole(index):
+            raise refuse("the record of storage '%s' is longer than %d bytes, which the pickle says; this torch reads it with mmap=True only" % (self._model.storage_info(index)["key"], numel * size), "FORMAT")
         return self._storages.get(index, kind, device, numel * size)
 
     def tensor(self, index: int) -> Any:
@@ -330,24 +417,28 @@ class _Hooks:
             raise _refused("the file wants %s, and nothing of module '%s' is ever allowed" % (path, module))
         raise _not_allowed(path)
 
+    def _rebuilt(self, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, is_simple: bool = True) -> Any:
+        """What torch._utils._rebuild_tensor_v2() does, without its calls: most objects of a checkpoint are made here."""
+        try:
+            untyped = storage._untyped_storage
+            empty = _EMPTY.get(storage.dtype) if is_simple and self._is_simple else None
+            made = empty() if empty is not None else torch.empty((0,), dtype=storage.dtype, device=untyped.device)
+            made.set_(untyped, offset, size, stride)
+            if requires_grad is not False:
+                made.requires_grad = requires_grad
+            made._backward_hooks = hooks
+            return made
+        except _OutOfMemory:
+            raise
+        except TORCH_ERRORS as error:
+            raise bad_object("a tensor", error) from error
+
     def call(self, function: Any, args: Any, kwargs: Any, is_new: bool) -> Any:
         if function is self._quick and type(args) is tuple and len(args) == 6 and kwargs is None and not is_new:
-            storage, offset, size, stride, requires_grad, hooks = args
-            if type(storage) is torch.storage.TypedStorage:
-                # what it does, without its calls: most objects of a checkpoint are made here
-                try:
-                    untyped = storage._untyped_storage
-                    made = torch.empty((0,), dtype=storage.dtype, device=untyped.device)
-                    made.set_(untyped, offset, size, stride)
-                    made.requires_grad = requires_grad
-                    made._backward_hooks = hooks
-                    return made
-                except _OutOfMemory:
-                    raise
-                except TORCH_ERRORS as error:
-                    raise bad_object("a tensor", error) from error
+            if type(args[0]) is torch.storage.TypedStorage:
+                return self._rebuilt(*args, is_simple=False)
         if self._is_cast and function is _WITH_DTYPE and type(args) is tuple and len(args) >= 7:
-            # the pickle has the dtype that was cast; storages of such tensors are bytes where they were not cast
+            # of tensors that no edit walks to, keys of dicts; storages are bytes where they were not cast
             storage = args[0]
             if type(storage) is torch.storage.TypedStorage and storage.dtype is not torch.uint8:
                 args = (*args[:6], storage.dtype, *args[7:])
@@ -362,7 +453,7 @@ class _Hooks:
         except (Error, _OutOfMemory):
             raise
         except TORCH_ERRORS as error:
-            if self._strict:
+            if self._strict or not _has_opaque(args):
                 raise bad_object("what %s() gives" % getattr(function, "__name__", function), error) from error
             # one of the arguments is a class that was not looked up
             named = [path for path, value in self._allowed.items() if value is function]
@@ -405,10 +496,12 @@ class _Hooks:
 
     def _set_state(self, made: Any, state: Any) -> None:
         kind = type(made)
-        if kind is torch.Tensor:
+        if kind is torch.Tensor and self._strict:
             made.set_(*state)
         elif kind is torch.nn.Parameter:
             made.__setstate__(state)
+        elif kind is OrderedDict and self._strict:  # in pairs, too, or whatever dict.update() takes
+            made.__dict__.update(state)
         elif id(kind) not in self._callable:
             raise _refused("the file sets the state of an object of %r" % kind)
         elif hasattr(made, "__setstate__"):
@@ -417,7 +510,9 @@ class _Hooks:
             slots = None
             if isinstance(state, tuple) and len(state) == 2:
                 state, slots = state
-            if state:
+            if not self._strict and not all(part is None or isinstance(part, dict) for part in (state, slots)):
+                raise refuse("the state of a %s is no dict" % kind.__name__, "FORMAT")  # as the unpickler in C has it
+            if state if self._strict else state is not None:
                 made.__dict__.update(state)
             for name, value in (slots or {}).items():
                 setattr(made, name, value)
@@ -455,22 +550,18 @@ def _validate_sparse(weights_only: bool) -> None:
             validate()
 
 
-def _build(model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, read: bool = True, is_cast: bool = False) -> Any:
-    """What MODEL holds. Not READ: the bytes that STORAGES.flush() reads into main memory are not there yet. IS_CAST: edits cast dtypes."""
-    hooks = _Hooks(model, storages, place, weights_only, is_cast)
+def _build(model: _ckpt.Model, storages: _Storages, place: _Place, weights_only: bool, read: bool = True, edits: Sequence[str] = ()) -> Any:
+    """What MODEL holds. Not READ: the bytes that STORAGES.flush() reads into main memory are not there yet. EDITS: what was done to it."""
+    hooks = _Hooks(model, storages, place, weights_only, edits)
     tls = getattr(torch.serialization, "_serialization_tls", None)
     if tls is not None:
         before, tls.map_location = tls.map_location, place.map_location
     try:
-        collects = gc.isenabled()
-        gc.disable()  # it would look through all that was made, again and again
-        try:
-            result = model.build("", hooks)
-        finally:
-            if collects:
-                gc.enable()
+        # a function sees what it would see of torch.load(), the collector of garbage at work as well
+        result = model.build("", hooks, not place.is_function)
+        storages.check_sizes()
         if read:
-            storages.flush()
+            storages.flush(is_last=True)
         else:
             storages.check()
             storages.flush_devices()
@@ -506,43 +597,20 @@ def _archive_of(data: bytes) -> bytes:
     return b"".join((*parts, directory, end))
 
 
-def _pickle_of(source: Any) -> Optional[bytes]:
-    """An archive that has the pickle of the one in SOURCE and nothing else; None: it is none that torch reads, or one of GiB."""
-    try:
-        data = torch._C.PyTorchFileReader(source).get_record("data.pkl")
-    except (RuntimeError, OSError, ValueError, AttributeError):  # it seeks before the start of small files that are no archives, and needs tell()
-        return None
-    return _archive_of(data) if len(data) < 1 << 31 else None
-
-
-def _refusals(f: Any) -> Any:
-    """What torch's unpickler refuses in F, a path or an open file. Of storages nothing is read, if there is a zip archive."""
-    import io
-
-    if not hasattr(f, "read"):
-        if not os.path.isfile(f):
-            return []
-        made = _pickle_of(os.fsdecode(f))
-        if made is None:
-            return _ckpt.scan_refusals(f)
-    else:
-        f.seek(0)
-        made = _pickle_of(f)
-        f.seek(0)
-    with Copy() as copy:
-        copy.fill(f if made is None else io.BytesIO(made))
-        return _ckpt.scan_refusals(copy.path)
-
-
-def _check_opcodes(f: Any, allowed: Dict[str, Any]) -> None:
+def _check_opcodes(model: _ckpt.Model, allowed: Dict[str, Any]) -> None:
     """Refuse what torch's unpickler does not execute, also where nothing of the result comes from it."""
     bit = 4 if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14) else 2
-    for name, versions, can_be_allowed, record, _, text in _refusals(f):
+    for name, versions, can_be_allowed, record, _, text in model.refusals():
         if not versions & bit or name is not None and can_be_allowed and _mapped_name(name) in allowed:
             continue
         if name is not None and can_be_allowed:
             raise _not_allowed(_mapped_name(name))
         raise _refused("%s%s" % (record + ": " if record else "", text))
+
+
+def _is_forced() -> bool:
+    """Whether the environment has torch.load() take nothing that weights_only=True refuses, whatever it is asked for."""
+    return os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0").lower() in ("1", "y", "yes", "true")
 
 
 def _open(f: Any, weights_only: Optional[bool]) -> Tuple[_ckpt.Model, bool]:
@@ -551,16 +619,15 @@ def _open(f: Any, weights_only: Optional[bool]) -> Tuple[_ckpt.Model, bool]:
     model = _open_model(f, False) if own else f._model
     if not own:
         f._check_open()
-        f = b"" if f.edits or f._source is None else f._source  # what edits left away is not asked for
     try:
         if model.file_info()["is_program"]:
             text = "this is a TorchScript archive: torch.jit.load() runs it, and `ckpt convert` makes a checkpoint of its tensors"
             error = BadObject(text)
             error.text, error.status = text, "UNSUPPORTED"
             raise error
-        strict = weights_only is None or bool(weights_only)
-        if strict and not isinstance(f, (bytes, bytearray, memoryview)):
-            _check_opcodes(f, _allowed())
+        strict = weights_only is None or bool(weights_only) or _is_forced()
+        if strict and (own or not f.edits):  # what edits left away is not asked for
+            _check_opcodes(model, _allowed())
     except BaseException:
         if own:
             model.close()
@@ -590,14 +657,17 @@ def load(f: Any, map_location: Any = None, weights_only: Optional[bool] = True, 
         model, strict = _open(f, weights_only)
         try:
             place = _Place(map_location)
-            is_cast = isinstance(f, Checkpoint) and any(edit["edit"] == "cast" for edit in f.edits)
-            return _build(model, _Storages(model, place, bool(mmap)), place, strict, is_cast=is_cast)
+            edits = [edit["edit"] for edit in f.edits] if isinstance(f, Checkpoint) else []
+            return _build(model, _Storages(model, place, bool(mmap)), place, strict, edits=edits)
         finally:
             if not isinstance(f, Checkpoint):
                 model.close()
     except Error as error:
         at_path(error, f._source if isinstance(f, Checkpoint) else f)
         raise
+
+
+os.register_at_fork(after_in_child=_ckpt.resume_collector)
 
 
 def load_broadcast(path: Any, group: Any = None, src: int = 0, device: Any = None, weights_only: Optional[bool] = True,

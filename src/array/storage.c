@@ -56,6 +56,7 @@ int ckpt_storage_get(const struct ckpt_model *model, uint64_t i, struct ckpt_sto
 	struct ckpt_recipe bytes;
 	uint64_t file_off;
 	uint32_t width = 1;
+	int fd;
 	int rc = ckpt_sized_check(out, sizeof(info), err);
 
 	if (rc == 0)
@@ -68,8 +69,12 @@ int ckpt_storage_get(const struct ckpt_model *model, uint64_t i, struct ckpt_sto
 	info.numel = s->numel;
 	info.nbytes = s->nbytes;
 	info.has_crc = bytes.has_crc;
+	info.is_cut = s->is_cut && !s->made;
 	info.crc32 = bytes.crc32;
-	if (is_as_in_memory(&bytes, width) && ckpt_source_fd(bytes.src, &file_off) >= 0) {
+	info.descriptor = -1;
+	fd = is_as_in_memory(&bytes, width) ? ckpt_source_fd(bytes.src, &file_off) : -1;
+	if (fd >= 0) {
+		info.descriptor = fd;
 		info.path = ckpt_source_path(bytes.src);
 		info.offset = file_off + bytes.off;
 	}

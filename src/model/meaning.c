@@ -166,7 +166,7 @@ static enum ckpt_node_kind numpy_kind(const struct ckpt_model *model, const stru
 {
 	struct ckpt_numpy n;
 
-	if (!ckpt_numpy_parse(model, v, &n))
+	if (!ckpt_numpy_parse(model, v, &n) || n.is_subclass)
 		return CKPT_NODE_OBJECT;
 	return n.is_scalar ? CKPT_NODE_SCALAR : CKPT_NODE_NDARRAY;
 }
@@ -181,6 +181,8 @@ static void call_meaning(const struct ckpt_model *model, const struct ckpt_value
 	*out = none;
 	if (ckpt_value_is_tensor(model, v)) {
 		out->kind = CKPT_NODE_TENSOR;
+		out->items = &v->u.call->items; /* what no torch writes: those who make it refuse it */
+		out->pairs = &v->u.call->pairs;
 		return;
 	}
 	if (global) {

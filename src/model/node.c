@@ -212,3 +212,81 @@ int ckpt_node_tensor(const struct ckpt_model *model, const struct ckpt_node *nod
 	*index = number;
 	return rc;
 }
+
+/* ---- tensors as nearly all are ---- */
+
+static bool is_call_without_more(const struct ckpt_value *v, const char *module, const char *name)
+{
+	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
+
+	return call && call->kind == CKPT_CALL_REDUCE && !call->kwargs && !call->state && !call->setter && !call->items.count && !call->pairs.count &&
+	       ckpt_value_is_call_of(v, module, name);
+}
+
+static const struct ckpt_value *now_at(const struct ckpt_model *model, const struct ckpt_seq *seq, uint32_t i)
+{
+	return ckpt_model_now(model, seq->items[i]);
+}
+
+/* The integers of V, a tuple; -1: it is none, or one of more axes or of something else. */
+static int64_t take_axes(const struct ckpt_model *model, const struct ckpt_value *v, int64_t *out)
+{
+	uint32_t count = v->kind == CKPT_TUPLE ? v->u.seq.count : UINT32_MAX;
+
+	if (count > CKPT_REBUILD_MOST_AXES)
+		return -1;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct ckpt_value *item = now_at(model, &v->u.seq, i);
+
+		if (item->kind != CKPT_INT)
+			return -1;
+		out[i] = item->u.integer;
+	}
+	return count;
+}
+
+/* False: the arguments of a call are others, or what is in them is elsewhere, too. */
+static bool take_arguments(const struct ckpt_model *model, const struct ckpt_value *tuple, struct ckpt_node_rebuild *out)
+{
+	const struct ckpt_seq *args = &tuple->u.seq;
+	const struct ckpt_value *storage, *offset, *requires_grad, *hooks;
+	int64_t ndim;
+
+	if (args->count != 6 || tuple->flags & CKPT_VALUE_SHARED)
+		return false;
+	storage = now_at(model, args, 0);
+	offset = now_at(model, args, 1);
+	requires_grad = now_at(model, args, 4);
+	hooks = now_at(model, args, 5);
+	ndim = take_axes(model, now_at(model, args, 2), out->shape);
+	if (ndim < 0 || take_axes(model, now_at(model, args, 3), out->stride) != ndim)
+		return false;
+	if (storage->kind != CKPT_PERSID || ckpt_storage_of(storage) < 0 || offset->kind != CKPT_INT || requires_grad->kind != CKPT_BOOL)
+		return false;
+	if (!is_call_without_more(hooks, "collections", "OrderedDict") || hooks->u.call->args->u.seq.count || hooks->flags & CKPT_VALUE_SHARED)
+		return false;
+	out->storage = (const struct ckpt_node *)storage;
+	out->hooks = (const struct ckpt_node *)hooks;
+	out->offset = offset->u.integer;
+	out->requires_grad = requires_grad->u.integer != 0;
+	out->ndim = (uint32_t)ndim;
+	return true;
+}
+
+int ckpt_node_rebuild(const struct ckpt_model *model, const struct ckpt_node *node, struct ckpt_node_rebuild *out,
+		      struct ckpt_error *err)
+{
+	const struct ckpt_value *v = value_of(node);
+	struct ckpt_node_rebuild made = CKPT_NODE_REBUILD_INIT;
+	int rc = ckpt_model_whole(&model, err);
+
+	if (rc == 0)
+		rc = ckpt_sized_check(out, sizeof(made), err);
+	if (rc < 0)
+		return rc;
+	if (!is_call_without_more(v, "torch._utils", "_rebuild_tensor_v2") ||
+	    !take_arguments(model, ckpt_model_now(model, v->u.call->args), &made))
+		return ckpt_fail(err, CKPT_E_NOTFOUND, "is made in another way");
+	ckpt_sized_give(out, &made, sizeof(made));
+	return 0;
+}

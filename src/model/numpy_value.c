@@ -88,7 +88,7 @@ static bool parse_array(const struct ckpt_model *model, const struct ckpt_value 
 {
 	const struct ckpt_value *state = v->u.call->state ? ckpt_model_now(model, v->u.call->state)
 							  : NULL,
-				*part[5];
+				*cls = ckpt_plain_arg(model, v, 0), *part[5];
 
 	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count != 5)
 		return false;
@@ -96,6 +96,8 @@ static bool parse_array(const struct ckpt_model *model, const struct ckpt_value 
 		part[i] = ckpt_model_now(model, state->u.seq.items[i]);
 	out->fortran = part[3]->kind == CKPT_BOOL && part[3]->u.integer;
 	out->data = part[4];
+	out->is_subclass = !cls || cls->kind != CKPT_GLOBAL || strcmp(cls->u.global->module, "numpy") != 0 ||
+			   strcmp(cls->u.global->name, "ndarray") != 0;
 	return parse_shape(model, part[1], out) && parse_dtype(model, part[2], out);
 }
 

@@ -8,6 +8,7 @@
 /* What the pickle of an array or a scalar of numpy says of it. */
 struct ckpt_numpy {
 	bool is_scalar, fortran;
+	bool is_subclass; /* an array of another class than numpy.ndarray: matrix, memmap, one of the user's */
 	enum ckpt_dtype dtype; /* UNKNOWN: text, records, objects, times */
 	bool big_endian;
 	/* numpy's own name of the dtype, "f8", in the pickle; UTF-8 of CODE_LEN bytes */

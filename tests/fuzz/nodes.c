@@ -53,6 +53,27 @@ static void open_values(const struct nodes *n, const struct ckpt_node *node)
 	ckpt_array_close(array);
 }
 
+/* What is said of a tensor at once is what its parts say. */
+static void compare_rebuild(const struct nodes *n, const struct ckpt_node *node)
+{
+	struct ckpt_node_rebuild how = CKPT_NODE_REBUILD_INIT;
+	struct ckpt_node_info info = CKPT_NODE_INFO_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	const struct ckpt_node *args, *axes;
+
+	if (ckpt_node_rebuild(n->model, node, &how, &err) < 0)
+		return;
+	args = ckpt_node_part(n->model, node, CKPT_PART_ARGS);
+	REQUIRE(how.storage == ckpt_node_item(n->model, args, 0) && how.hooks == ckpt_node_item(n->model, args, 5));
+	REQUIRE(!ckpt_node_part(n->model, node, CKPT_PART_STATE) && !ckpt_node_item(n->model, args, 6));
+	REQUIRE(ckpt_node_get(n->model, how.storage, &info, &err) == 0 && info.kind == CKPT_NODE_STORAGE);
+	REQUIRE(ckpt_node_get(n->model, ckpt_node_item(n->model, args, 1), &info, &err) == 0 && info.integer == how.offset);
+	axes = ckpt_node_item(n->model, args, 2);
+	REQUIRE(ckpt_node_get(n->model, axes, &info, &err) == 0 && info.kind == CKPT_NODE_TUPLE && info.item_count == how.ndim);
+	for (uint32_t i = 0; i < how.ndim; i++)
+		REQUIRE(ckpt_node_get(n->model, ckpt_node_item(n->model, axes, i), &info, &err) == 0 && info.integer == how.shape[i]);
+}
+
 static void look_at(struct nodes *n, const struct ckpt_node *node)
 {
 	struct ckpt_node_info info = CKPT_NODE_INFO_INIT;
@@ -78,6 +99,7 @@ static void look_at(struct nodes *n, const struct ckpt_node *node)
 	if (info.kind == CKPT_NODE_TENSOR || info.kind == CKPT_NODE_NDARRAY ||
 	    info.kind == CKPT_NODE_SCALAR)
 		open_values(n, node);
+	compare_rebuild(n, node);
 }
 
 static void read_storage(const struct ckpt_model *model, uint64_t i)

@@ -118,7 +118,7 @@ def expect(condition, text, *values):
         wrong.append(text % values)
 
 
-def check_equal(pairs, world):
+def check_equal(pairs, world, device=None):
     """Every rank has what torch.load gives; only the source has a path."""
     noted = {"x": torch.nn.Parameter(torch.ones(4).to(torch.float8_e4m3fn), requires_grad=False), "y": torch.ones(2, dtype=torch.int32).to(torch.uint16)}
     for one in noted.values():
@@ -130,11 +130,11 @@ def check_equal(pairs, world):
         failed = []
         for source, reference in pairs:
             try:
-                wanted = torch.load(reference, weights_only=True)
+                wanted = torch.load(reference, map_location=device, weights_only=True)
             except Exception:
                 wanted = None
             try:
-                found = ckpt.torch.load_broadcast(source if rank == world - 1 else NOWHERE, src=world - 1, bucket=1 << 12)
+                found = ckpt.torch.load_broadcast(source if rank == world - 1 else NOWHERE, src=world - 1, device=device, bucket=1 << 12)
             except Exception as error:
                 if wanted is not None or NOWHERE in str(error):
                     failed.append("%s: %r" % (source, error))
@@ -149,6 +149,40 @@ def check_equal(pairs, world):
     for rank, (failed, _) in enumerate(ranks(world, work)):
         expect(failed == [], "%d ranks, rank %d: %s", world, rank, str(failed)[:600])
     counts["files on %d ranks" % world] += len(pairs)
+
+
+def write_located(path, location):
+    """Storages that say they come from LOCATION."""
+    usual = torch.serialization.location_tag
+    torch.serialization.location_tag = lambda storage: location
+    try:
+        torch.save({"a": torch.arange(10.0), "b": [torch.ones(3, dtype=torch.int16)] * 2, "none": torch.empty(0)}, path)
+    finally:
+        torch.serialization.location_tag = usual
+
+
+def check_devices(world):
+    """Each rank has what torch.load gives with its device as map_location, wherever the file says."""
+    write_located("on_meta.pt", "meta")
+    write_located("on_cuda.pt", "cuda:1")
+    for path, devices in (("mine.pt", ("cpu",)), ("mine.pt", (None, "cpu")), ("on_cuda.pt", ("cpu",)), ("on_meta.pt", ("cpu", None))):
+        for mixed in (False, True):
+            def work(rank, path=path, devices=devices, mixed=mixed):
+                device = devices[(rank if mixed else 0) % len(devices)]
+                Judge().compare(torch.load(path, map_location=device, weights_only=True), ckpt.torch.load_broadcast(path if rank == 0 else NOWHERE, device=device))
+                return "equal"
+
+            found = [one for one, _ in ranks(world, work)]
+            expect(found == ["equal"] * world, "%s to %s, mixed %s: %s", path, devices, mixed, found)
+
+    def numbers_of_meta(rank):
+        try:
+            return ckpt.torch.load_broadcast("on_meta.pt", device="cpu" if rank else None)
+        except ValueError as error:
+            return str(error)
+    if world > 1:
+        found = [one for one, _ in ranks(world, numbers_of_meta)]
+        expect(all(isinstance(one, str) and "have no numbers on the rank that reads" in one for one in found), "numbers of meta: %s", found)
 
 
 def check_errors(world):
@@ -349,8 +383,11 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as stream:
         pairs = [tuple(line.rstrip("\n").split("\t")) for line in stream]
     torch.save({"a": torch.arange(1000.0), "b": [torch.full((n,), n) for n in range(1, 40)], "n": 7, "s": torch.eye(3).to_sparse()}, "good.pt")
-    for world, some in ((1, pairs[::9]), (2, pairs), (4, pairs[::9]), (8, pairs[::27])):
-        check_equal([("mine.pt", "mine.pt")] + some, world)
+    for world, some, device in ((1, pairs[::9], None), (2, pairs, None), (2, pairs[::3], "cpu"), (4, pairs[::9], None), (8, pairs[::27], "cpu")):
+        check_equal([("mine.pt", "mine.pt")] + some, world, device)
+    check_devices(1)
+    check_devices(2)
+    check_devices(3)
     check_errors(2)
     check_errors(3)
     check_failures(3, 1 if "every-step" in sys.argv else 6)

@@ -307,6 +307,22 @@ def check_putting_back(before):
         return refused()
 
     expect(decorated() and now() == before, "as a decorator")
+
+    def later():
+        yield refused()
+
+    async def much_later():
+        return refused()
+
+    async def both():
+        yield refused()
+
+    for one in (later, much_later, both):
+        try:
+            ckpt.torch.guard()(one)
+            expect(False, "a decorator of %s, which runs after it" % one.__name__)
+        except TypeError as error:
+            expect("enter it inside" in str(error), "a decorator of %s: %s" % (one.__name__, error))
     # somebody puts a function around ours, and a later guard one around that
     with ckpt.torch.guard():
         ours = pickle.loads

@@ -6,11 +6,13 @@ from its path, with and without mmap, as an open file, and as an open checkpoint
 is wrong, and at the end the counts.
 """
 
+import argparse
 import collections
 import io
 import math
 import os
 import pickle
+import shutil
 import struct
 import sys
 import traceback
@@ -262,6 +264,38 @@ def check_behind():
                 yield str(error)
 
 
+def check_grown():
+    """A tensor where no list has it, a key of a dict or set by BUILD, that goes on behind its storage: refused, wherever the storage goes."""
+    storage = b"(X\7\0\0\0storagectorch\nByteStorage\nX\1\0\0\x000X\3\0\0\0cpuK%ctQ"
+    for numel in (0, 4):
+        tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage % numel + b"K\0K\x09\x85K\1\x85\x89ccollections\nOrderedDict\n)RtR"
+        for body in (b"}" + tensor + b"K\1s", b"}" + tensor + b"\x85K\1s", b"ctorch\nTensor\n)R(" + storage % numel + b"K\0K\x09\x85K\1\x85tb"):
+            with zipfile.ZipFile("grown.pt", "w") as archive:
+                archive.writestr("grown/data.pkl", b"\x80\x02" + body + b".")
+                archive.writestr("grown/data/0", bytes(numel))
+                archive.writestr("grown/version", "3\n")
+            for place in (None, "cpu", lambda one, where: one):
+                counts["grown"] += 1
+                answers = list(answers_of("grown.pt", True, map_location=place))
+                if answers != [None, None]:
+                    yield "%r on %s: torch %r, ckpt %r" % (body[-12:], place, *answers)
+
+
+def check_keys():
+    """A tensor that is a key, and shares the storage of one that is cast."""
+    for name in ("float8_e4m3fn", "float8_e5m2", "float16"):
+        weight = torch.tensor([1, 2, -3, 0.5]).to(getattr(torch, name))
+        torch.save({"w": weight, "by": {weight[2:]: 1, (weight[1:], 2): 3}}, "keys.pt")
+        for to in ("f32", "bf16", "float8_e5m2"):
+            with ckpt.open("keys.pt") as f:
+                edited = f.cast(to)
+                edited.save("edited.pt", overwrite=True)
+                wanted, found = ([(key[0] if isinstance(key, tuple) else key) for key in load["by"]] for load in (torch.load("edited.pt", weights_only=True), ckpt.torch.load(edited)))
+            counts["keys"] += 1
+            if [(a.dtype, a.float().tolist()) for a in wanted] != [(b.dtype, b.float().tolist()) for b in found]:
+                yield "%s to %s: keys %s, wanted %s" % (name, to, found, wanted)
+
+
 def check_texts():
     """Texts that are not UTF-8, of both Pythons and as values and keys: an error where torch has one, else the same."""
     torch.save({"a": 1}, "whole.pt")
@@ -317,8 +351,56 @@ def check_edits():
         pass
 
 
+def check_cycles():
+    """Tensors that are attributes of each other, of which the first place is left away: as what is written, or an error, never less."""
+    x, y, z = torch.ones(2), torch.zeros(3), torch.ones(1)
+    x.foo, y.rel, x.rel = 1, x, y
+    z.rel = [y]
+    torch.save({"k1": y, "k2": x, "k3": z}, "cycle.pt")
+    for name, edit in (("drop", lambda f: f.drop("k1")), ("select", lambda f: f.select("k2")), ("two", lambda f: f.drop("k1").drop("k2")), ("rename", lambda f: f.rename("s/k/q/")), ("cast", lambda f: f.cast("bf16"))):
+        with ckpt.open("cycle.pt") as f:
+            edit(f).save("edited.pt", overwrite=True)
+            wanted = torch.load("edited.pt", weights_only=True)
+            counts["cycles"] += 1
+            try:
+                found = ckpt.torch.load(edit(f))
+            except ckpt.Error as error:
+                if name in ("rename", "cast") or "save it" not in str(error):
+                    yield "%s: %r" % (name, error)
+                continue
+            for key, tensor in wanted.items():
+                if sorted(vars(tensor)) != sorted(vars(found[key])):
+                    yield "%s: %s has %s, wanted %s" % (name, key, sorted(vars(found[key])), sorted(vars(tensor)))
+
+
+def check_set_items():
+    """What is put into a tensor by the opcode for dicts and lists is done, or refused, never passed over."""
+    torch.save({"t": torch.zeros(4)}, "items.pt")
+    with zipfile.ZipFile("items.pt") as archive:
+        records = {name: archive.read(name) for name in archive.namelist()}
+    data = next(content for name, content in records.items() if name.endswith("data.pkl"))
+    made = data[data.index(b"ctorch._utils"):data.rindex(b"s.")]
+    for body in (made + b"K\0K\5s", made + b"(K\0K\5u", made + b"X\1\0\0\0xK\1s", made + b"K\1a"):
+        with zipfile.ZipFile("items.pt", "w") as archive:
+            for name, content in records.items():
+                archive.writestr(name, b"\x80\x02" + body + b"." if name.endswith("data.pkl") else content)
+        for strict in (True, False):
+            counts["items"] += 1
+            try:
+                yield "%r is loaded: %r" % (body[-10:], ckpt.torch.load("items.pt", weights_only=strict))
+            except ckpt.Error:
+                pass
+
+
 def check_empty():
     """Tensors without numbers share their storage where torch lets them: the same bytes are written again."""
+    several = torch.empty(0)
+    torch.save([several, several.view(torch.float64), several.view(torch.int32)], "several.pt")
+    for options in ({}, {"map_location": "meta"}):
+        wanted, found = ([tensor.dtype for tensor in load("several.pt", weights_only=True, **options)] for load in (torch.load, ckpt.torch.load))
+        counts["empty"] += 1
+        if wanted != found:
+            yield "empty tensors of several dtypes, %s: %s, wanted %s" % (options, found, wanted)
     empty = torch.empty(0, 3)
     torch.save([empty, torch.nn.Parameter(empty), torch.empty(0), torch.ones(3), empty[:, :2]], "empty.pt")
     for mmap in (True, False):
@@ -350,6 +432,60 @@ def check_calls():
                 yield "%r, weights_only %s: %r" % (body, strict, error)
 
 
+def answers_of(path, strict, **options):
+    """What torch says of a file, and ckpt: an object shown, or None for an error."""
+    for load in (torch.load, ckpt.torch.load):
+        try:
+            made = load(path, weights_only=strict, **options)
+            yield (type(made), repr(made), repr(getattr(made, "__dict__", None)))
+        except ckpt.Error as error:
+            yield None if str(error).startswith(path + ": ") else str(error)
+        except Exception:
+            yield None
+
+
+def check_states():
+    """What BUILD sets on what calls made: what torch refuses is refused, what it takes has the same items and attributes."""
+    text = b"X\1\0\0\0"
+    pairs = b"](" + text + b"aK\1te"
+    storage = b"(X\7\0\0\0storagectorch\nFloatStorage\n" + text + b"0X\3\0\0\0cpuK\4tQ"
+    made = {"OrderedDict": b"ccollections\nOrderedDict\n)R", "OrderedDict of pairs": b"ccollections\nOrderedDict\n](" + text + b"aK\1\x86e\x85R", "OrderedDict by NEWOBJ": b"ccollections\nOrderedDict\n)\x81",
+            "Counter": b"ccollections\nCounter\n)R", "defaultdict": b"ccollections\ndefaultdict\nN\x85R", "Size": b"ctorch\nSize\nK\1K\2\x86\x85R", "set": b"c__builtin__\nset\n]\x85R",
+            "complex": b"c__builtin__\ncomplex\nK\1K\2\x86R", "bytearray": b"c__builtin__\nbytearray\n)R", "device": b"ctorch\ndevice\nX\3\0\0\0cpu\x85R",
+            "tensor": b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0K\4\x85K\1\x85\x89ccollections\nOrderedDict\n)RtR", "Tensor": b"ctorch\nTensor\n)R"}
+    states = {"an int": b"K\5", "0": b"K\0", "None": b"N", "True": b"\x88", "{}": b"}", "a dict": b"}" + text + b"aK\1s", "a key that is no text": b"}K\1K\2s", "[]": b"]", "pairs": b"](" + text + b"aK\2\x86e",
+              "()": b")", "(1,)": b"K\1\x85", "two dicts": b"}" + text + b"aK\1s}" + text + b"bK\2s\x86", "None and a dict": b"N}" + text + b"bK\2s\x86", "a text": text + b"a", "two texts": b"X\2\0\0\0ab",
+              "an OrderedDict": b"ccollections\nOrderedDict\n)R" + text + b"kK\1s", "items": b"}X\5\0\0\0itemsK\1s", "a wrong item": pairs}
+    for name, thing in made.items():
+        for kind, state in states.items():
+            with zipfile.ZipFile("states.pt", "w") as archive:
+                archive.writestr("states/data.pkl", b"\x80\x02" + thing + state + b"b.")
+                archive.writestr("states/data/0", bytes(16))
+                archive.writestr("states/version", "3\n")
+            for strict in (True, False):
+                counts["states"] += 1
+                wanted, found = answers_of("states.pt", strict)
+                opaque = not strict and type(found) is tuple and found[0] is ckpt.Opaque
+                if wanted != found and not opaque:
+                    yield "%s, state %s, weights_only %s: torch %r, ckpt %r" % (name, kind, strict, wanted, found)
+
+
+def check_records():
+    """Records that are longer than the pickle says, which some versions of torch read, and some only with mmap."""
+    for nbytes in (16, 17, 20, 64):
+        for numel in (4, 0):
+            with zipfile.ZipFile("records.pt", "w") as archive:
+                archive.writestr("records/data.pkl", b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0" + b"0X\3\0\0\0cpuK" + bytes([numel]) +
+                                 b"tQK\0K" + bytes([numel]) + b"\x85K\1\x85\x89ccollections\nOrderedDict\n)RtR.")
+                archive.writestr("records/data/0", bytes(nbytes))
+                archive.writestr("records/version", "3\n")
+            for options in ({}, {"mmap": True}, {"map_location": "meta"}):
+                counts["records"] += 1
+                wanted, found = answers_of("records.pt", True, **options)
+                if wanted != found:
+                    yield "%d bytes for %d numbers, %s: torch %r, ckpt %r" % (nbytes, numel, options, wanted, found)
+
+
 def check_bytes():
     """Errors about bytes in memory have no path."""
     for content in (b"no checkpoint", b"PK\x03\x04" + bytes(60), b"\x80\x02cos\nsystem\n."):
@@ -362,10 +498,41 @@ def check_bytes():
                 yield "%r: path %r" % (content, error.path)
 
 
+def check_replaced():
+    """A file that gets the name of one that is being loaded is not mixed with that, and not asked in its place."""
+    for name, number in (("first.pt", 1.0), ("second.pt", 2.0)):
+        torch.save({"%s%d" % (name, i): torch.full((1000,), number) for i in range(4)}, name)
+    torch.save({"a": argparse.Namespace(x=1)}, "refused.pt")  # a class that is not allowed
+    for mmap in (False, True):
+        for behind in ("second.pt", "refused.pt"):
+            counts["replaced"] += 1
+            shutil.copy("first.pt", "current.pt")
+            shutil.copy(behind, "next.pt")
+            with ckpt.open("current.pt") as opened:
+                os.replace("next.pt", "current.pt")
+                found = ckpt.torch.load(opened, mmap=mmap)
+            if not all(bool((tensor == 1).all()) for tensor in found.values()):
+                yield "a file that was replaced by %s, mmap=%s: other numbers" % (behind, mmap)
+    with open("refused.pt", "rb") as stream:
+        data = stream.read()
+    with zipfile.ZipFile("outer.zip", "w") as archive:
+        archive.write("refused.pt", "in.pt")
+    for what, source in (("bytes", data), ("BytesIO", io.BytesIO(data)), ("an open file", open("refused.pt", "rb")), ("a file in a zip", "outer.zip::in.pt"),
+                         ("open bytes", ckpt.open(data)), ("an open BytesIO", ckpt.open(io.BytesIO(data)))):
+        counts["replaced"] += 1
+        before = source.tell() if hasattr(source, "tell") else None
+        try:
+            ckpt.torch.load(source)
+            yield "%s: what torch refuses is loaded" % what
+        except pickle.UnpicklingError:
+            if before is not None and source.tell() != before:
+                yield "%s: it stands elsewhere afterwards" % what
+
+
 def main():
     torch.set_num_threads(1)
     wrong = 0
-    for text in [*check_places(), *check_broken(), *check_behind(), *check_texts(), *check_edits(), *check_empty(), *check_calls(), *check_bytes()]:
+    for text in [*check_places(), *check_broken(), *check_behind(), *check_texts(), *check_edits(), *check_grown(), *check_keys(), *check_empty(), *check_cycles(), *check_set_items(), *check_calls(), *check_states(), *check_records(), *check_bytes(), *check_replaced()]:
         wrong += 1
         print("BAD\t%s" % text)
     with open(sys.argv[1], encoding="utf-8") as stream:

@@ -111,11 +111,16 @@ static int read_memory(void *ctx, uint64_t offset, void *buf, size_t len)
 static int walk(const struct ckpt_model *model, const struct ckpt_node *node, unsigned depth)
 {
 	struct ckpt_node_info info = CKPT_NODE_INFO_INIT;
+	struct ckpt_node_rebuild rebuild = CKPT_NODE_REBUILD_INIT;
 	uint64_t index;
 	int rc = ckpt_node_get(model, node, &info, &err);
 
 	if (rc == 0 && info.kind == CKPT_NODE_TENSOR)
 		rc = ckpt_node_tensor(model, node, &index, &err);
+	if (rc == 0 && info.kind == CKPT_NODE_TENSOR)
+		rc = ckpt_node_rebuild(model, node, &rebuild, &err);
+	if (rc == CKPT_E_NOTFOUND)
+		rc = 0;
 	for (uint64_t i = 0; rc == 0 && depth && i < info.item_count; i++)
 		rc = walk(model, ckpt_node_item(model, node, i), depth - 1);
 	for (uint64_t i = 0; rc == 0 && depth && i < info.pair_count; i++)
@@ -131,6 +136,7 @@ static int work(void)
 	struct ckpt_storage_read_options how = CKPT_STORAGE_READ_OPTIONS_INIT;
 	struct ckpt_storage_info info = CKPT_STORAGE_INFO_INIT;
 	const struct ckpt_node *root;
+	bool accepts[CKPT_SCAN_TORCH_COUNT];
 	float got[6];
 	struct ckpt_storage_range range = { 0, 0, sizeof(got), got };
 	struct ckpt_array *array = NULL;
@@ -154,17 +160,17 @@ static int work(void)
 	how.check = 1;
 	DO(ckpt_storages_read(model, &range, 1, &how, &err));
 	DO(ckpt_node_find(model, "w", &root, &err));
+	DO(ckpt_scan_model_weights_only(model, accepts, NULL, NULL, &err));
+	if (!accepts[CKPT_SCAN_TORCH_2_6]) {
+		rc = 1;
+		goto out;
+	}
 	DO(ckpt_node_array(model, root, "w", 0, &array, &err));
 	DO(ckpt_array_read(array, 0, 6, got, &err));
 	if (got[5] != 5)
 		rc = 1;
 out:
 	ckpt_array_close(array);
-	DO(ckpt_scan_model_weights_only(model, accepts, NULL, NULL, &err));
-	if (!accepts[CKPT_SCAN_TORCH_2_6]) {
-		rc = 1;
-		goto out;
-	}
 	ckpt_close(model);
 	ckpt_close(built);
 	if (map != MAP_FAILED)

@@ -17,8 +17,8 @@ import files as bad_files  # noqa: E402
 class Plain:
     """Hooks for the low-level build(): what is not plain becomes a tuple or list that says what it was."""
 
-    calls = False
-    size = None
+    calls, in_order = False, True
+    size = rebuilt = None
 
     def tensor(self, index):
         return ("tensor", index)

@@ -254,6 +254,47 @@ def test_objects_are_opaque_plain_or_an_error(write, files):
         ckpt.load(path, objects="all")
 
 
+def array_of(files, module, name):
+    dtype = files.glob("numpy", "dtype") + files.text("f8") + b"K\0K\1\x87R(K\3" + files.text("<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb"
+    made = files.glob("numpy.core.multiarray", "_reconstruct") + files.glob(module, name) + b"K\0\x85" + files.text("b") + b"\x87R"
+    data = files.glob("_codecs", "encode") + files.text("\0" * 8) + files.text("latin1") + b"\x86R"
+    return made + b"(K\1K\1\x85" + dtype + b"\x89" + data + b"tb"
+
+
+def test_arrays_of_another_class_are_objects(write, files):
+    for module, name, kind in (("numpy", "ndarray", ckpt.Values), ("numpy", "matrix", ckpt.Opaque), ("numpy", "memmap", ckpt.Opaque), ("a.b", "ndarray", ckpt.Opaque)):
+        path = write(b"}" + files.text("x") + array_of(files, module, name) + b"s")
+        found = ckpt.load(path)["x"]
+        assert type(found) is kind
+        if kind is ckpt.Opaque:
+            assert found.args[0] == ckpt.Global(module, name)
+            with pytest.raises(ckpt.Error, match="_reconstruct"):
+                ckpt.load(path, objects="error")
+
+
+def test_a_tensor_of_a_class_of_somebody_is_an_object_of_one(write, files):
+    def made(module, name):
+        plain = files.tensor()
+        call, args = plain.split(b"(", 1)
+        return (files.glob("torch._tensor", "_rebuild_from_type_v2") + b"(" + call + files.glob(module, name) + b"(" + args[:-1] + b"}tR")
+    for module, name, refused in (("torch.nn.parameter", "Parameter", False), ("a.b", "Mine", True)):
+        path = write(b"}" + files.text("x") + made(module, name) + b"s", {"0": bytes(16)})
+        assert ckpt.load(path)["x"].class_name == name
+        if refused:
+            with pytest.raises(ckpt.Error, match="a tensor of the class Mine"):
+                ckpt.load(path, objects="error")
+        else:
+            assert ckpt.load(path, objects="error")["x"].shape == (4,)
+
+
+def test_a_tensor_is_equal_to_itself(model):
+    with ckpt.open(model) as f, ckpt.open(model) as other:
+        name = next(iter(f))
+        assert f[name] == f[name] and f[name] in [f[name]] and len({f[name], f[name]}) == 1
+        assert f[name] != other[name] and f[name] != 3
+        assert all((f[a] == f[b]) == (a == b) for a in f for b in f)
+
+
 def test_globals_and_scalars_of_numpy_are_data(write, files):
     scalar = files.glob("numpy.core.multiarray", "scalar") + files.glob("numpy", "dtype") + files.text("f8")
     scalar += b"K\0K\1\x87R(K\3" + files.text("<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb"
@@ -325,7 +366,8 @@ def test_a_closed_checkpoint_is_closed(tmp_path):
     with ckpt.open(tmp_path / "x.pt") as f:
         tensor = f["a"]
     for use in (list, len, lambda f: "a" in f, lambda f: f["a"].memoryview(), lambda f: f.value(), lambda f: f.tree(), lambda f: f.info, lambda f: f.strip_module(),
-                lambda f: f.save(tmp_path / "y.pt"), lambda f: tensor.memoryview(), lambda f: f.show()):
+                lambda f: f.save(tmp_path / "y.pt"), lambda f: tensor.memoryview(), lambda f: f.show(),
+                lambda f: f["a"], lambda f: f.get_tensor("a"), lambda f: f.get_slice("a"), lambda f: f.tensors(), lambda f: f.offset_keys(), lambda f: f.__enter__()):
         with pytest.raises(ValueError, match="the checkpoint is closed"):
             use(f)
     assert "closed" in repr(f) and repr(tensor)

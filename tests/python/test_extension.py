@@ -4,9 +4,11 @@
 import collections
 import gc
 import os
+import signal
 import struct
 import sys
 import threading
+import time
 import weakref
 
 import pytest
@@ -236,8 +238,87 @@ def test_in_call_mode_tensors_are_calls(model, hooks):
     value = _ckpt.open(model).build("b", hooks)
     assert value[:2] == ["call", "torch._utils._rebuild_tensor_v2"]
     storage, offset, shape, stride, grad, backward = value[2]
-    assert storage == ("storage", 0, "float32", "0", "cpu", 12)
+    assert storage == ("storage", 0, "float32", "cpu", 12, False)
     assert (offset, shape, stride, grad) == (0, (3,), (4,), False) and backward == {}
+
+
+def test_usual_tensors_are_made_at_once(write, files, hooks):
+    def tensor(axes, hooks_of, last=b""):
+        return (files.glob("torch._utils", "_rebuild_tensor_v2") + b"(" + files.storage(numel=12) + files.number(1)
+                + files.numbers(axes) + files.numbers([0] * len(axes)) + b"\x89" + hooks_of + last + b"tR")
+
+    none = files.glob("collections", "OrderedDict") + b")R"
+    shared = files.glob("collections", "OrderedDict") + b")Rq\x07"
+    hooks.calls, made = True, []
+    hooks.rebuilt = lambda *args: made.append(args) or ("rebuilt", len(made))
+    body = (b"]q\1(" + tensor([3, 2], none) + tensor([], none) + tensor([2] * 17, none) + tensor([1], none, last=b"N") + tensor([1], shared) + b"h\x07"
+            + tensor([1], b"N") + b"e")
+    value = _ckpt.open(write(body, {"0": bytes(48)})).build("", hooks)
+    assert value[:2] == [("rebuilt", 1), ("rebuilt", 2)] and [part[0] for part in value[2:5] + value[6:]] == ["call"] * 4
+    assert value[4][2][5] is value[5]  # hooks that are elsewhere, too, are one object
+    storage = ("storage", 0, "float32", "cpu", 12, False)
+    assert made == [(storage, 1, (3, 2), (0, 0), False, {}), (storage, 1, (), (), False, {})]
+    assert type(made[0][5]).__name__ == "OrderedDict"
+    hooks.rebuilt = lambda *args: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        _ckpt.open(write(body, {"0": bytes(48)})).build("", hooks)
+    hooks.rebuilt = lambda *args: ("rebuilt",)
+    call = tensor([1], none)[:-1]
+    body = b"]q\1(" + call + b"q\x08R" + files.glob("torch._utils", "_rebuild_tensor_v2") + b"h\x08Re"
+    value = _ckpt.open(write(body, {"0": bytes(48)})).build("", hooks)
+    assert value[0][2][5] is value[1][2][5]  # of arguments that two calls share as well
+
+
+def test_the_collector_waits_and_others_have_the_last_word(write, files, hooks):
+    path = write(b"(" + files.glob("os", "system") + b")Rt", {})
+    before, seen = gc.get_threshold(), []
+
+    def build(call):
+        hooks.call = lambda *args: seen.append((gc.get_threshold()[0], call()))
+        _ckpt.open(path).build("", hooks, True)
+        after = gc.get_threshold(), gc.isenabled()
+        gc.enable()
+        gc.set_threshold(*before)
+        return after
+
+    assert build(lambda: None) == (before, True) and seen[0][0] > 10 ** 9
+    assert build(gc.disable) == (before, False)
+    assert build(lambda: gc.set_threshold(123, 4))[0][:2] == (123, 4)
+    assert build(lambda: _ckpt.open(path).build("", type(hooks)(), True)) == (before, True)
+    assert build(lambda: (_ckpt.resume_collector(), seen.append(gc.get_threshold()))) == (before, True) and seen[-2] == before
+    hooks.call = lambda *args: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        _ckpt.open(path).build("", hooks, True)
+    hooks.call = lambda *args: os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        _ckpt.open(path).build("", hooks, True)
+        time.sleep(10)
+    assert gc.get_threshold() == before and gc.isenabled()
+
+
+def test_what_torch_refuses_is_of_what_was_read(write, files, tmp_path):
+    good, bad = write(b"N", name="good.pt"), write(files.glob("os", "system") + b"0N", name="bad.pt")
+    
+    def names(model):
+        return [refusal[0] for refusal in model.refusals() if refusal[0]]
+
+    opened = _ckpt.open(good), _ckpt.open(bad)
+    with open(bad, "rb") as file:
+        assert names(_ckpt.open_memory(file.read())) == ["os.system"]
+    os.replace(bad, good)
+    assert [names(model) for model in opened] == [[], ["os.system"]]
+    (tmp_path / "safe.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
+    assert names(_ckpt.open(str(tmp_path / "safe.safetensors"))) == []
+
+
+def test_the_descriptor_of_a_storage_is_of_what_was_read(model, tmp_path):
+    opened = _ckpt.open(model)
+    info = opened.storage_info(0)
+    with open(model, "rb") as file:
+        wanted = file.read()[info["offset"]:info["offset"] + info["nbytes"]]
+    os.rename(model, str(tmp_path / "elsewhere"))
+    assert os.pread(info["descriptor"], info["nbytes"], info["offset"]) == wanted
+    assert _ckpt.open_memory((tmp_path / "elsewhere").read_bytes()).storage_info(0)["descriptor"] == -1
 
 
 def test_parts_and_edits_are_models(model, hooks):

@@ -171,6 +171,20 @@ def test_a_file_keeps_its_position_and_may_be_closed(many):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_a_checkpoint_may_be_saved_over_the_memory_that_it_is_read_from(many):
+    data = open(many, "rb").read()
+    for at in (0, 5):
+        source, elsewhere = io.BytesIO(bytes(at) + data), io.BytesIO()
+        view = source if not at else io.BytesIO(data)
+        state = ckpt.load(view)
+        assert view.tell() == 0
+        ckpt.save(state, elsewhere)
+        assert view.tell() == 0
+        source.seek(at)
+        ckpt.save(state, source)
+        assert source.getvalue()[at:at + len(elsewhere.getvalue())] == elsewhere.getvalue()
+
+
 def test_what_has_a_descriptor_and_other_bytes_is_read_by_its_own_functions(many, tmp_path):
     packed = str(tmp_path / "x.gz")
     with gzip.open(packed, "wb") as stream:

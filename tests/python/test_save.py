@@ -131,7 +131,7 @@ def test_windows_of_an_array_are_views_of_it(tmp_path):
 @pytest.mark.parametrize("mode", ["wb", "ab", "w+b"])
 @pytest.mark.parametrize("buffering", [0, -1])
 def test_an_open_file_gets_all_or_nothing(mode, buffering, tmp_path):
-    resource = pytest.importorskip("resource")
+    resource, numpy = pytest.importorskip("resource"), pytest.importorskip("numpy")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     data = {"w": b"x" * (3 << 20)}
     with open(tmp_path / "out", mode, buffering=buffering) as out:
@@ -644,3 +644,43 @@ def test_what_is_no_dlpack_is_refused(device, capsule, tmp_path):
 
     with pytest.raises(ckpt.Error, match=r"^x: its __dlpack(_device)?__\(\) gave "):
         ckpt.save({"x": Wrong()}, tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize("target", ("file", "folder"))
+def test_without_descriptors_an_older_output_stays_as_it_was(tmp_path, target):
+    """However many are left: an error means that nothing was replaced."""
+    resource, numpy = pytest.importorskip("resource"), pytest.importorskip("numpy")
+    source, out = tmp_path / "in.pt", tmp_path / ("out.pt" if target == "file" else "out")
+    ckpt.save({"w": numpy.arange(4096, dtype="f4")}, source)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    outcomes = set()
+
+    def limit(left):
+        used = {fd for fd in range(200) if os.path.exists("/proc/self/fd/%d" % fd)}
+        return next(n for n in range(200) if n - len([fd for fd in used if fd < n]) == left and n > 3)
+
+    def write(number):
+        if target == "file":
+            ckpt.save({"n": number}, out, overwrite=True)
+        else:
+            ckpt.split(source, out, 2, overwrite=True)
+
+    def content():
+        files = [out] if target == "file" else sorted(out.iterdir())
+        return [(path.name, path.read_bytes(), path.stat().st_ino) for path in files]
+
+    write(0)
+    for left in range(0, 14):
+        old = content()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit(left), before[1]))
+        try:
+            write(left + 1)
+            outcomes.add(True)
+        except (OSError, ckpt.Error):
+            outcomes.add(False)
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            assert content() == old, left
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert outcomes == {True, False}
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["in.pt", out.name])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C, progress, and what they raise."""
 
+import io
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import time
 import pytest
 
 import ckpt
+from ckpt import _files
 
 MEGABYTES = 64
 
@@ -69,6 +71,21 @@ def test_a_signal_ends_reading(large, threads):
         assert taken < 0.6  # 0.2 s and what a busy machine adds
         source.slow = False
         f.read_storages([(0, 0, 10, bytearray(10))])
+
+
+@pytest.mark.parametrize("stop", ["_is_memory", "_read"])
+def test_a_file_can_be_read_after_a_signal_at_any_call(large, stop, monkeypatch):
+    shared = _files._Shared(io.BytesIO(b"0123456789"))
+    shared.source.seek(3)
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shared, stop, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            shared.pread(0, 4)
+    assert shared.pread(4, 2) == b"45" and shared.source.tell() == 3
 
 
 def test_what_progress_raises_ends_reading(large):

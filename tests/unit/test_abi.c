@@ -358,6 +358,17 @@ static int node_get(const void *options, void *report)
 	return rc < 0 ? rc : ckpt_node_get(model, root, report, &err);
 }
 
+static int node_rebuild(const void *options, void *report)
+{
+	const struct ckpt_node *root;
+	int rc = ckpt_node_find(model, "", &root, &err);
+
+	(void)options;
+	if (rc == 0)
+		rc = ckpt_node_rebuild(model, ckpt_node_value(model, root, 0), report, &err);
+	return rc;
+}
+
 static int storage_get(const void *options, void *report)
 {
 	(void)options;
@@ -484,6 +495,7 @@ static const struct row reports[] = {
 	ROW(extra_get, ckpt_extra, CKPT_EXTRA_INIT),
 	ROW(gpu_file_get, ckpt_gpu_file, CKPT_GPU_FILE_INIT),
 	ROW(node_get, ckpt_node_info, CKPT_NODE_INFO_INIT),
+	ROW(node_rebuild, ckpt_node_rebuild, CKPT_NODE_REBUILD_INIT),
 	ROW(storage_get, ckpt_storage_info, CKPT_STORAGE_INFO_INIT),
 };
 

@@ -168,6 +168,34 @@ static void check_tensor(const struct ckpt_model *model, const struct ckpt_node 
 	assert_memory_equal(got, wanted, sizeof(got));
 }
 
+/* NODE is made by the usual call, of its storage from OFFSET. */
+static void check_rebuild(const struct ckpt_model *model, const struct ckpt_node *node, int64_t rows, int64_t columns,
+			  int64_t row_stride, int64_t column_stride)
+{
+	struct ckpt_node_rebuild how = CKPT_NODE_REBUILD_INIT;
+	const struct ckpt_node *args = ckpt_node_part(model, node, CKPT_PART_ARGS);
+
+	how.shape[2] = -3;
+	assert_int_equal(ckpt_node_rebuild(model, node, &how, &err), 0);
+	assert_ptr_equal(how.storage, ckpt_node_item(model, args, 0));
+	assert_ptr_equal(how.hooks, ckpt_node_item(model, args, 5));
+	assert_int_equal(how.offset, 0);
+	assert_int_equal(how.ndim, 2);
+	assert_false(how.requires_grad);
+	assert_int_equal(how.shape[0], rows);
+	assert_int_equal(how.shape[1], columns);
+	assert_int_equal(how.stride[0], row_stride);
+	assert_int_equal(how.stride[1], column_stride);
+	assert_int_equal(how.shape[2], 0);
+}
+
+static void check_other_rebuild(const struct ckpt_model *model, const struct ckpt_node *node)
+{
+	struct ckpt_node_rebuild how = CKPT_NODE_REBUILD_INIT;
+
+	assert_int_equal(ckpt_node_rebuild(model, node, &how, &err), CKPT_E_NOTFOUND);
+}
+
 static void check_all(const struct ckpt_model *model)
 {
 	static const float turned[6] = { 0, 3, 1, 4, 2, 5 };
@@ -182,6 +210,10 @@ static void check_all(const struct ckpt_model *model)
 	check_tensor(model, ckpt_node_value(model, root, 0), "w", numbers);
 	check_tensor(model, ckpt_node_value(model, root, 1), "t", turned);
 	assert_int_equal(info_of(model, ckpt_node_value(model, root, 2)).kind, CKPT_NODE_TENSOR);
+	check_rebuild(model, ckpt_node_value(model, root, 0), 2, 3, 3, 1);
+	check_rebuild(model, ckpt_node_value(model, root, 1), 3, 2, 1, 3);
+	check_other_rebuild(model, ckpt_node_value(model, root, 2)); /* a parameter */
+	check_other_rebuild(model, root);
 	/* of a tensor, arguments are a storage and how it lies in that */
 	list = ckpt_node_item(model, ckpt_node_part(model, ckpt_node_value(model, root, 0), CKPT_PART_ARGS), 0);
 	info = info_of(model, list);
