@@ -166,7 +166,6 @@ static int run_with_config(const struct edit_step *step, char **paths, int count
 {
 	struct config_files files = { .count = 0 };
 	int code = EXIT_FINE;
-	bool has_config;
 
 	if (with_config && (!dequantize || s.in_place || count < 2 || is_stream(paths[0]) || is_stream(paths[1])))
 		return wrong_usage(
@@ -179,9 +178,8 @@ static int run_with_config(const struct edit_step *step, char **paths, int count
 	s.file_count = files.count;
 	if (code == EXIT_FINE)
 		code = run_edit(&cmd_cast, &s, step, 1, paths, count);
-	has_config = files.count && !strcmp(files.items[0].name, "config.json"); /* which says no such thing */
 	for (int i = s.in_place ? 0 : 1;
-	     dequantize && !has_config && code == EXIT_FINE && !quiet && !s.dry_run && i < count; i++)
+	     dequantize && code == EXIT_FINE && !quiet && !s.dry_run && i < count; i++)
 		note_config(paths[i]);
 	clear_config(&files);
 	return code;

@@ -12,6 +12,7 @@
 #include "json.h"
 #include "out_kind.h"
 #include "plain_model.h"
+#include "with_config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,8 @@ static int save_and_report(struct ckpt_save_options *options, const struct ckpt_
 		note_quantized(s->reports, s->step_count);
 		for (size_t i = 0; i < s->step_count; i++)
 			is_plain |= s->reports[i].tensors_dequantized;
+		if (is_plain && !dry_run)
+			note_config(out);
 		if (!report.shards && !dry_run && !is_plain)
 			note_classes(model, out);
 		note_losses(model);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
 #include "plain_model.h"
+#include "with_config.h"
+
+#include <string.h>
 
 /* Several edits, one write. */
 
@@ -37,6 +40,14 @@ const struct command cmd_edit = {
 	.run = run_edits,
 };
 
+static bool dequantizes(void)
+{
+	for (size_t i = 0; i < chain.count; i++)
+		if (!strcmp(chain.items[i].name, "dequantize"))
+			return true;
+	return false;
+}
+
 static int run_edits(int argc, char **argv)
 {
 	int first = parse_options(&cmd_edit, argc, argv), code = EXIT_ERROR;
@@ -53,6 +64,8 @@ static int run_edits(int argc, char **argv)
 	steps = make_steps(&chain, &count);
 	if (steps)
 		code = run_edit(&cmd_edit, &s, steps, count, &argv[first], argc - first);
+	for (int i = first + !s.in_place; dequantizes() && code == EXIT_FINE && !quiet && !s.dry_run && i < argc; i++)
+		note_config(argv[i]);
 	free_steps(steps);
 	return code;
 }

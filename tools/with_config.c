@@ -9,6 +9,7 @@
 
 #include "json.h"
 #include "command.h"
+#include "pipes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +41,9 @@ static const char *const names[] = {
 	"processor_config.json",
 	"LICENSE",
 };
+
+/* What config.json says of quantization. */
+static const char *const entries[] = { "quantization_config", "compression_config" };
 
 static bool is_folder(const char *path)
 {
@@ -104,6 +108,18 @@ static size_t skip_value(const char *text, size_t at)
 	return at;
 }
 
+/* Is the key that begins at START, and ends before END, one of KEYS? It may be written with escapes. */
+static bool is_one_of(const char *start, const char *end, const char *const *keys, size_t count)
+{
+	json_t *key = json_loadb(start, (size_t)(end - start), JSON_DECODE_ANY, NULL);
+	bool found = false;
+
+	for (size_t i = 0; i < count; i++)
+		found |= json_is_string(key) && !strcmp(json_string_value(key), keys[i]);
+	json_decref(key);
+	return found;
+}
+
 /* Models of several parts have the entry in one of these: text_config, and what that is made of. */
 enum { MOST_NESTED = 2 };
 
@@ -120,15 +136,15 @@ static size_t take_out(char *text, size_t at, const char *const *keys, size_t co
 	before = ++at; /* where what precedes the next member ends: the bracket, or its comma begins */
 	for (;;) {
 		size_t start = skip_blanks(text, at), value, end;
-		bool stays = true;
+		bool stays;
 
 		if (text[start] == '}')
 			return start + 1;
 		if (text[start] != '"')
 			return 0;
-		for (size_t i = 0; i < count; i++)
-			stays = stays && strncmp(text + start, keys[i], strlen(keys[i])) != 0;
-		end = skip_blanks(text, skip_text(text, start));
+		end = skip_text(text, start);
+		stays = !is_one_of(text + start, text + end, keys, count);
+		end = skip_blanks(text, end);
 		if (text[end] != ':')
 			return 0;
 		value = skip_blanks(text, end + 1);
@@ -212,13 +228,12 @@ static int read_whole(const char *path, struct ckpt_side_file *file)
 /* Take what it says of quantization out of config.json, and a byte order mark, which Python takes for an error. */
 static int make_plain(const char *path, struct ckpt_side_file *file)
 {
-	static const char *const keys[] = { "\"quantization_config\"", "\"compression_config\"" };
 	char *text = (char *)file->bytes;
 	bool is_marked = file->len >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3);
 
 	if (is_marked)
 		memmove(text, text + 3, file->len - 2);
-	if (strlen(text) + (is_marked ? 3 : 0) != file->len || !take_out_of_text(text, keys, sizeof(keys) / sizeof(keys[0]))) {
+	if (strlen(text) + (is_marked ? 3 : 0) != file->len || !take_out_of_text(text, entries, sizeof(entries) / sizeof(entries[0]))) {
 		complain("%s: is no JSON object", path);
 		return EXIT_ERROR;
 	}
@@ -260,43 +275,35 @@ void clear_config(struct config_files *files)
 
 /* ---- what is beside OUT ---- */
 
-/* The member of ROOT, or of an object in it, that says how weights are quantized; NULL: there is none. */
-static const char *find_entry(const json_t *root, unsigned depth)
+/* The file NAME of FOLDER is a JSON object. Its path is in PATH; the member that says how weights are quantized, or NULL, in *ENTRY. */
+static bool is_object(const char *folder, const char *name, char path[PATH_MAX + 40], const char **entry)
 {
-	static const char *const keys[] = { "quantization_config", "compression_config" };
-	const char *key, *found = NULL;
-	const json_t *part;
+	struct ckpt_side_file file = { .len = 0 };
+	bool is_one = false;
+	struct stat st;
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !found; i++)
-		if (json_is_object(json_object_get(root, keys[i])))
-			found = keys[i];
-	if (depth && !found)
-		json_object_foreach((json_t *)root, key, part)
-			if (!found && json_is_object(part))
-				found = find_entry(part, depth - 1);
-	return found;
+	*entry = NULL;
+	snprintf(path, PATH_MAX + 40, "%s/%s", folder, name);
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && read_whole(path, &file) == EXIT_FINE)
+		is_one = ckpt_quant_config_entry(file.bytes, file.len, entry, NULL) == 0;
+	free((void *)file.bytes);
+	return is_one;
 }
 
 void note_config(const char *out)
 {
-	const char *entry;
-	struct ckpt_side_file file = { .len = 0 };
+	/* of ModelOpt, GPTQ and AWQ: they speak of nothing else */
+	static const char *const others[] = { "hf_quant_config.json", "quantize_config.json", "quant_config.json" };
 	char folder[PATH_MAX], path[PATH_MAX + 40];
-	struct stat st;
-	json_t *root;
+	const char *entry;
 
-	folder_of(out, is_folder(out), folder);
-	path_of(folder, 0, path);
-	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || read_whole(path, &file) != EXIT_FINE) {
-		free((void *)file.bytes);
+	if (is_stream(out))
 		return;
-	}
-	root = json_loadb(file.bytes, file.len, 0, NULL);
-	entry = json_is_object(root) ? find_entry(root, MOST_NESTED) : NULL;
-	if (entry) {
-		fflush(stdout);
+	folder_of(out, is_folder(out), folder);
+	fflush(stdout);
+	if (is_object(folder, names[0], path, &entry) && entry)
 		complain("note: %s still has the %s of the quantized weights, which loaders go by", path, entry);
-	}
-	json_decref(root);
-	free((void *)file.bytes);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (is_object(folder, others[i], path, &entry))
+			complain("note: %s still says how the weights were quantized, and loaders may go by it", path);
 }

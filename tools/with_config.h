@@ -19,7 +19,7 @@ struct config_files {
 int read_config(const char *in, struct config_files *out);
 void clear_config(struct config_files *files);
 
-/* Note that config.json beside OUT still says how weights were quantized, if it does. */
+/* Note that config.json, or a file that says nothing else, beside OUT still says how weights were quantized, if it does. */
 void note_config(const char *out);
 
 #endif

@@ -84,6 +84,14 @@ CKPT_API uint64_t ckpt_quant_dropped_count(const struct ckpt_quant *quant);
 CKPT_API const char *ckpt_quant_dropped(const struct ckpt_quant *quant, uint64_t i);
 
 /*
+ * Which member of TEXT, that of config.json, says how weights are quantized: *ENTRY is "quantization_config" or "compression_config",
+ * in the root or up to two objects below it, or NULL where none does. The text is read as ckpt_quant_open() reads it, with the numbers
+ * that Python writes and JSON has not. CKPT_E_FORMAT: it is no JSON object.
+ */
+CKPT_API int ckpt_quant_config_entry(const char *text, size_t len, const char **entry,
+				     struct ckpt_error *err);
+
+/*
  * The checkpoint with plain weights of DTYPE ("bfloat16", "float16", "float32", or short: "bf16", "f16",
  * "fp16", "f32", "fp32") in the place of quantized ones, of the names and shapes that the list says. Their
  * parts and the scales of activations are left out; all other tensors stay as they are. The numbers are, bit for

@@ -9,6 +9,7 @@
  */
 #include "array/array.h"
 
+#include <math.h>
 #include <string.h>
 
 static enum ckpt_dtype integers_of(enum ckpt_dtype dtype)
@@ -39,7 +40,7 @@ static double integer_at(enum ckpt_dtype from, const uint8_t *in)
 /*
  * Every step is rounded as torch rounds it: the scale of a whole tensor is a float32, that of a
  * channel a double; with zero points that are floats themselves all numbers are. So since torch
- * 1.13 at the latest; 1.7 took a double for a tensor, too.
+ * 1.13 at the latest; 1.7 took a double for a tensor, too. Of a tensor of qint32 the difference wraps, as int32 does.
  */
 static float dequantize(const struct ckpt_dequantize *d, double integer, uint64_t channel)
 {
@@ -49,7 +50,10 @@ static float dequantize(const struct ckpt_dequantize *d, double integer, uint64_
 		return ((float)integer - (float)zero_point) * (float)scale;
 	if (d->per_channel)
 		return (float)((double)((float)integer - (float)zero_point) * scale);
-	return (float)(integer - zero_point) * (float)scale;
+	integer -= zero_point;
+	if (d->from == CKPT_DTYPE_INT32 && fabs(integer) < 0x1p62)
+		integer = (int32_t)(uint32_t)(int64_t)integer;
+	return (float)integer * (float)scale;
 }
 
 static int dequantize_items(const struct ckpt_map *map, const void *kept, uint64_t pos,
@@ -188,12 +192,26 @@ static int read_per_channel(struct ckpt_array *a, const struct ckpt_value *const
 		      : read_doubles(a, "zero_points", numbers + d->channels, d->channels, err);
 }
 
+/* torch's dequantize() refuses zero points that the integers cannot have (checkZeroPoint() in AffineQuantizerBase.cpp). */
+static int check_zero_points(const struct ckpt_dequantize *d, struct ckpt_error *err)
+{
+	double least = d->from == CKPT_DTYPE_INT8 ? INT8_MIN : d->from == CKPT_DTYPE_UINT8 ? 0 : INT32_MIN,
+	       most = d->from == CKPT_DTYPE_INT8 ? INT8_MAX : d->from == CKPT_DTYPE_UINT8 ? UINT8_MAX : INT32_MAX;
+
+	for (uint64_t i = 0; !d->float_zero_points && i < d->channels; i++)
+		if (!(d->zero_points[i] >= least && d->zero_points[i] <= most))
+			return ckpt_fail(err, CKPT_E_FORMAT, "has the zero point %.0f, and its integers are from %.0f to %.0f",
+					 d->zero_points[i], least, most);
+	return 0;
+}
+
 static int fill_quantizer(struct ckpt_array *a, const struct ckpt_value *params,
 			  struct ckpt_dequantize *d, struct ckpt_error *err)
 {
 	const struct ckpt_value *const *items = params->u.seq.items, *scheme, *axis;
 	double *numbers;
 	bool tensor;
+	int rc;
 
 	if (params->kind != CKPT_TUPLE || params->u.seq.count < 3)
 		return ckpt_fail(err, CKPT_E_FORMAT, "has no quantizer");
@@ -218,8 +236,9 @@ static int fill_quantizer(struct ckpt_array *a, const struct ckpt_value *params,
 		return ckpt_arena_fail(a->arena, err);
 	d->scales = numbers;
 	d->zero_points = numbers + d->channels;
-	return tensor ? read_per_tensor(a, items, numbers, err)
-		      : read_per_channel(a, items, d, numbers, err);
+	rc = tensor ? read_per_tensor(a, items, numbers, err)
+		    : read_per_channel(a, items, d, numbers, err);
+	return rc < 0 ? rc : check_zero_points(d, err);
 }
 
 int ckpt_array_quantized(struct ckpt_array *a, const struct ckpt_seq *args, bool raw,

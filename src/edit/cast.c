@@ -258,6 +258,7 @@ static const struct {
 	{ "torch._utils", "_rebuild_meta_tensor_no_storage", 0 },
 	{ "torch._utils", "_rebuild_device_tensor_from_cpu_tensor", 1 },
 	{ "torch._utils", "_rebuild_wrapper_subclass", 1 },
+	{ "torch._utils", "_rebuild_tensor_v3", 6 },
 	{ "torch.distributed.tensor._dtensor_spec", "TensorMeta", 2 },
 	{ "torch.distributed._tensor.placement_types", "TensorMeta", 2 },
 };

@@ -127,7 +127,9 @@ static int new_of_json(const struct setter *s, const struct ckpt_value **out)
 	case JSON_STRING: rc = new_text(s, json_string_value(j), json_string_length(j), out); break;
 	default:
 		rc = ckpt_fail(s->err, CKPT_E_ARG,
-			       "'%s' is no number, text, true, false or null in JSON",
+			       !j && json_error_code(&wrong) == json_error_numeric_overflow ?
+				       "'%s' is a number that is too large: integers have 64 bits" :
+				       "'%s' is no number, text, true, false or null in JSON",
 			       ckpt_escape(text, sizeof(text), s->text, strlen(s->text)));
 	}
 	json_decref(j);

@@ -142,12 +142,24 @@ static int fill_nested(struct ckpt_quant_group *g, const json_t *state, uint64_t
 /* The configuration says another kind than the weight is. */
 static int check_kind(const struct ckpt_quant_group *g, const char *kind, struct ckpt_error *err)
 {
+	static const char *const loads[] = { "load_in_4bit", "load_in_8bit" };
 	const json_t *says = g->quant->config.says;
 	const char *type = ckpt_quant_config_text(says, "bnb_4bit_quant_type"), *key;
 	bool four = ckpt_quant_config_true(says, "load_in_4bit", false),
 	     eight = ckpt_quant_config_true(says, "load_in_8bit", false);
+	const json_t *says_type = json_object_get(says, "bnb_4bit_quant_type");
 	char shown[80];
 
+	for (size_t i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
+		const json_t *load = json_object_get(says, loads[i]);
+
+		if (load && !json_is_null(load) && !json_is_boolean(load))
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration's %s is neither true nor false", loads[i]);
+	}
+	if (four && eight)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says load_in_4bit and load_in_8bit");
+	if (says_type && !json_is_null(says_type) && !type)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration's bnb_4bit_quant_type is no text");
 	if (four != eight && four == !strcmp(kind, "int8"))
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					 "it is %s, and the configuration says %s", kind,

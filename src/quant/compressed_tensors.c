@@ -24,9 +24,52 @@ struct settings {
 	bool is_float;
 };
 
+/* KEY, a text, in small letters, as QuantizationArgs makes it. *OUT NULL: not said. */
+static int take_word(struct ckpt_quant_group *g, const json_t *weights, const char *key, const char **out, struct ckpt_error *err)
+{
+	const json_t *v = json_object_get(weights, key);
+	char *word;
+
+	*out = NULL;
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_string(v))
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration's %s is no text", key);
+	word = ckpt_arena_copy(g->quant->arena, json_string_value(v), json_string_length(v));
+	if (!word)
+		return ckpt_arena_fail(g->quant->arena, err);
+	*out = word;
+	for (; *word; word++)
+		if (*word >= 'A' && *word <= 'Z')
+			*word |= 0x20;
+	return 0;
+}
+
+/* KEY, an integer. Pydantic also takes 8.0 for one, and where nothing compares it before, "8". 0: not said. */
+static int take_integer(const struct ckpt_quant_group *g, const json_t *weights, const char *key, bool or_text, int64_t *out,
+			struct ckpt_error *err)
+{
+	const json_t *v = json_object_get(weights, key);
+	const char *text = or_text ? json_string_value(v) : NULL;
+	double real = json_real_value(v);
+	size_t digits = text ? strspn(text, "0123456789") : 0;
+
+	*out = json_integer_value(v);
+	if (!v || json_is_null(v) || json_is_integer(v))
+		return 0;
+	if (json_is_real(v) && real > -0x1p53 && real < 0x1p53 && real == (double)(int64_t)real)
+		*out = (int64_t)real;
+	else if (digits && digits < 10 && !text[digits])
+		*out = strtoll(text, NULL, 10);
+	else
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration's %s is no integer", key);
+	return 0;
+}
+
 static int read_settings(struct ckpt_quant_group *g, struct settings *out, struct ckpt_error *err)
 {
 	char *module = strndup(g->base, g->base_len);
+	const json_t *symmetric;
 	const char *type;
 	char shown[80];
 	int rc = module ? ckpt_quant_config_weights(&g->quant->config, module, &out->weights,
@@ -36,15 +79,21 @@ static int read_settings(struct ckpt_quant_group *g, struct settings *out, struc
 	free(module);
 	if (rc < 0)
 		return ckpt_error_at(err, rc, g->quant->config.path, NULL, CKPT_NO_OFFSET);
-	type = ckpt_quant_config_text(out->weights, "type");
-	if (type && strcmp(type, "float") != 0 && strcmp(type, "int") != 0)
-		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says type '%s'",
-					 ckpt_escape(shown, sizeof(shown), type, strlen(type)));
-	out->strategy = ckpt_quant_config_text(out->weights, "strategy");
+	rc = take_word(g, out->weights, "type", &type, err);
+	if (rc == 0 && type && strcmp(type, "float") != 0 && strcmp(type, "int") != 0)
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says type '%s'",
+				       ckpt_escape(shown, sizeof(shown), type, strlen(type)));
+	if (rc == 0)
+		rc = take_word(g, out->weights, "strategy", &out->strategy, err);
+	if (rc == 0)
+		rc = take_integer(g, out->weights, "num_bits", true, &out->bits, err);
+	if (rc == 0)
+		rc = take_integer(g, out->weights, "group_size", false, &out->group_size, err);
+	symmetric = json_object_get(out->weights, "symmetric");
+	if (rc == 0 && symmetric && !json_is_null(symmetric) && !json_is_boolean(symmetric))
+		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration's symmetric is neither true nor false");
 	out->is_float = type && !strcmp(type, "float");
-	out->bits = ckpt_quant_config_int(out->weights, "num_bits", 0);
-	out->group_size = ckpt_quant_config_int(out->weights, "group_size", 0);
-	return 0;
+	return rc;
 }
 
 /* The configuration says BITS and whether numbers are FLOAT, if it says anything. */
@@ -75,11 +124,11 @@ static int check_format(const struct ckpt_quant_group *g, const struct settings 
 
 /* What the shape of the scales is, has to be what the configuration calls it. */
 static int check_strategy(const struct ckpt_quant_group *g, const struct settings *s,
-			  const char *is, const char *is_too, struct ckpt_error *err)
+			  const char *is, struct ckpt_error *err)
 {
 	char shown[80];
 
-	if (!s->strategy || !strcmp(s->strategy, is) || !strcmp(s->strategy, is_too))
+	if (!s->strategy || !strcmp(s->strategy, is))
 		return 0;
 	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 				 "the configuration says that the strategy is '%s'",
@@ -127,16 +176,16 @@ static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, str
 		if (rows <= 0 || cols <= 0)
 			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 						 "block_structure is no pair of sizes");
-		if (check_strategy(g, s, "block", "block", err) < 0)
+		if (check_strategy(g, s, "block", err) < 0)
 			return CKPT_E_FORMAT;
 		return ckpt_fill_blocks(g, (uint64_t)rows, (uint64_t)cols, err);
 	}
 	if (!size && ckpt_fill_is_single(g, CKPT_PART_SCALES) && (s->weights || w->rows != 1) &&
 	    (!s->strategy || strcmp(s->strategy, "channel") != 0))
-		return check_strategy(g, s, "tensor", "tensor", err) < 0 ? CKPT_E_FORMAT
+		return check_strategy(g, s, "tensor", err) < 0 ? CKPT_E_FORMAT
 									 : ckpt_fill_single(g, err);
 	if (!size && ckpt_fill_is_by_row(g))
-		return check_strategy(g, s, "channel", "channel", err) < 0
+		return check_strategy(g, s, "channel", err) < 0
 			       ? CKPT_E_FORMAT
 			       : ckpt_fill_by_row(g, err);
 	if (!size && !s->weights && groups > 1 && w->cols % groups == 0) /* by the shapes alone */
@@ -150,7 +199,7 @@ static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, str
 					 "%" PRIu64
 					 " numbers of a row are no whole groups of %" PRIu64,
 					 w->cols, size);
-	if (check_strategy(g, s, "group", "tensor_group", err) < 0)
+	if (check_strategy(g, s, "group", err) < 0)
 		return CKPT_E_FORMAT;
 	return ckpt_fill_blocks(g, 1, size, err);
 }
@@ -164,11 +213,19 @@ static int fill_zeros(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return 0;
 	if (z->ndim != s->ndim || memcmp(z->shape, s->shape, z->ndim * sizeof(*z->shape)) != 0)
 		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted the shape of the scales");
-	if (z->dtype != CKPT_DTYPE_INT8 && z->dtype != CKPT_DTYPE_FLOAT8_E4M3FN)
+	if (z->dtype != CKPT_DTYPE_INT8 && (z->dtype != CKPT_DTYPE_FLOAT8_E4M3FN || g->weight.item == CKPT_DTYPE_INT8))
 		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err, "wanted int8");
 	g->weight.zero = CKPT_QUANT_ZERO_NUMBER;
 	g->weight.zero_dtype = z->dtype;
 	return ckpt_quant_bytes(g, CKPT_PART_ZEROS, &g->weight.zeros, err);
+}
+
+/* MX has groups of 32, and says so. */
+static int check_mx(const struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
+{
+	if (s->weights && s->group_size != 32)
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "scales of uint8 are for 32 numbers each");
+	return check_strategy(g, s, "group", err);
 }
 
 /* ---- float-quantized, int-quantized, naive-quantized, mxfp8-quantized: an item in each byte ---- */
@@ -177,8 +234,8 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 {
 	static const char *const floats[] = { "float-quantized", "naive-quantized", NULL };
 	static const char *const integers[] = { "int-quantized", "naive-quantized", NULL };
-	static const char *const mxfp8[] = { "mxfp8-quantized", "float-quantized",
-					     "naive-quantized", NULL };
+	/* the other formats multiply by the bytes of the scales, as the numbers that they are */
+	static const char *const mxfp8[] = { "mxfp8-quantized", NULL };
 	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype,
 			scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
 	bool is_float = item == CKPT_DTYPE_FLOAT8_E4M3FN;
@@ -211,10 +268,13 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 	if (rc < 0)
 		return rc;
 	if (scale == CKPT_DTYPE_UINT8) {
-		if (!is_float || g->weight.cols % 32 || (s->weights && s->group_size != 32))
+		if (!is_float || g->weight.cols % 32)
 			return ckpt_quant_misfit(
 				g, CKPT_PART_SCALES, err,
 				"scales of uint8 are for 32 numbers of float8_e4m3fn each");
+		rc = check_mx(g, s, err);
+		if (rc < 0)
+			return rc;
 		snprintf(g->scheme, sizeof(g->scheme), "MXFP8, a power of 2 for 32 numbers");
 		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16,
 				     CKPT_DTYPE_BFLOAT16);
@@ -271,6 +331,8 @@ static int fill_mxfp6(struct ckpt_quant_group *g, const struct settings *s, stru
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16);
 	snprintf(g->scheme, sizeof(g->scheme), "MXFP6, a power of 2 for 32 numbers");
 	rc = ckpt_fill_no_global(g, err);
+	if (rc == 0)
+		rc = check_mx(g, s, err);
 	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 32, err);
 }
 
@@ -283,9 +345,10 @@ static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct
 
 	if (rc == 0 && s->bits != 6)
 		rc = check_format(g, s, scale == CKPT_DTYPE_UINT8 ? mxfp4 : nvfp4, err);
-
 	if (rc == 0)
 		rc = none_of(g, CKPT_PART_ZEROS, "FP4 has none", err);
+	if (rc == 0)
+		rc = check_symmetric(g, s, err);
 	if (rc == 0)
 		rc = none_of(g, CKPT_PART_SHAPE, "FP4 has none", err);
 	if (rc == 0)
@@ -300,9 +363,12 @@ static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct
 	if (rc < 0)
 		return rc;
 	if (scale == CKPT_DTYPE_UINT8) {
-		if (g->weight.cols % 32 || (s->weights && s->group_size != 32))
+		if (g->weight.cols % 32)
 			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 						 "scales of uint8 are for 32 numbers each");
+		rc = check_mx(g, s, err);
+		if (rc < 0)
+			return rc;
 		ckpt_fill_arithmetic(g, CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_BFLOAT16,
 				     CKPT_DTYPE_BFLOAT16);
 		snprintf(g->scheme, sizeof(g->scheme), "MXFP4, a power of 2 for 32 numbers");
@@ -313,6 +379,9 @@ static int fill_fp4(struct ckpt_quant_group *g, const struct settings *s, struct
 		return ckpt_quant_misfit(
 			g, CKPT_PART_SCALES, err,
 			"wanted float8_e4m3fn, one for 16 numbers, or uint8, one for 32");
+	rc = check_strategy(g, s, "tensor_group", err);
+	if (rc < 0)
+		return rc;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	g->weight.product = CKPT_DTYPE_BFLOAT16;
 	return ckpt_fill_nvfp4(g, true, err);
@@ -465,7 +534,7 @@ static bool orders_groups(const struct settings *s)
 	const char *text = json_string_value(order);
 
 	return json_is_true(order) ||
-	       (text && (!strcmp(text, "group") || !strcmp(text, "dynamic")));
+	       (text && (ckpt_quant_same_text(text, "group") || ckpt_quant_same_text(text, "dynamic")));
 }
 
 static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, struct ckpt_error *err)
@@ -516,10 +585,6 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 		rc = fill_scales(g, s, err);
 	if (rc == 0)
 		rc = fill_packed_zeros(g, err);
-	if (rc == 0 && orders_groups(s) && !g->parts[CKPT_PART_GROUPS].entry)
-		rc = ckpt_quant_misfit(
-			g, CKPT_PART_ITEMS, err,
-			"the configuration orders groups (actorder), and weight_g_idx is missing");
 	if (rc == 0)
 		rc = fill_g_idx(g, err);
 	if (rc == 0 && g->parts[CKPT_PART_GROUPS].entry && !orders_groups(s) &&
@@ -531,11 +596,15 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 int ckpt_fill_compressed_tensors(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	enum ckpt_dtype item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
-	struct settings s;
+	struct settings s = { 0 };
 	int rc = ckpt_quant_check_done(g->quant, err);
 
 	if (rc == 0)
 		rc = read_settings(g, &s, err);
+	if (rc == 0 && orders_groups(&s) && !g->parts[CKPT_PART_GROUPS].entry)
+		rc = ckpt_quant_misfit(
+			g, CKPT_PART_ITEMS, err,
+			"the configuration orders groups (actorder), and weight_g_idx is missing");
 	if (rc < 0)
 		return rc;
 	if (strcmp(g->parts[CKPT_PART_ITEMS].suffix, ".weight_packed") != 0)

@@ -136,8 +136,8 @@ static int find_nested(const json_t *root, const json_t **q, struct ckpt_error *
 
 	json_object_foreach((json_t *)root, key, part)
 	{
-		if (!json_is_object(part) || !strcmp(key, "quantization_config"))
-			continue;
+		if (!json_is_object(part) || !strcmp(key, "quantization_config") || !strcmp(key, "compression_config"))
+			continue; /* take_inner() */
 		rc = find_object(part, "quantization_config", &found, err);
 		below = NULL;
 		if (rc == 0 && !found)
@@ -175,6 +175,59 @@ static const char *root_method(const json_t *root)
 											: NULL;
 }
 
+static const char *difference(const json_t *one, const json_t *two);
+
+/*
+ * transformers 5.24, CompressedTensorsConfig.from_dict(): of a quantization_config in another one the inner one is read; who does
+ * not know that reads the outer one. What both say has to be the same, and what only the outer one says counts as if the inner one said it.
+ */
+static int take_inner(struct ckpt_quant_config *c, struct ckpt_error *err)
+{
+	const json_t *inner;
+	json_t *v;
+	const char *key, *differs;
+	char shown[80];
+	int rc = strcmp(c->format, "compressed-tensors") ? 0 : find_object(c->says, "quantization_config", &inner, err);
+
+	if (rc < 0 || strcmp(c->format, "compressed-tensors") != 0 || !inner)
+		return rc;
+	differs = difference(inner, c->says);
+	if (!differs && json_object_get(c->says, "config_groups") && !json_object_get(inner, "config_groups"))
+		differs = "config_groups";
+	if (differs)
+		return ckpt_fail(err, CKPT_E_FORMAT, "the quantization_config in quantization_config says another %s than that around it",
+				 ckpt_escape(shown, sizeof(shown), differs, strlen(differs)));
+	json_object_foreach((json_t *)c->says, key, v)
+	{
+		if (strcmp(key, "quantization_config") != 0 && !json_object_get(inner, key) &&
+		    json_object_set((json_t *)inner, key, v) < 0)
+			return ckpt_fail_nomem(err);
+	}
+	c->says = inner;
+	return 0;
+}
+
+/* How the package is called. Older files of compressed-tensors do not say it. */
+static int find_method(const json_t *says, const char **out, struct ckpt_error *err)
+{
+	const json_t *method = json_object_get(says, "quant_method");
+
+	*out = json_string_value(method);
+	if (method && !json_is_null(method) && !*out)
+		return ckpt_fail(err, CKPT_E_FORMAT, "quant_method is no text");
+	if (*out)
+		return 0;
+	/* transformers, AutoQuantizationConfig.from_dict() */
+	if (json_object_get(says, "load_in_4bit") || json_object_get(says, "load_in_8bit"))
+		*out = "bitsandbytes";
+	else
+		*out = json_object_get(says, "config_groups") ||
+				       json_object_get(json_object_get(says, "quantization_config"), "config_groups")
+			       ? "compressed-tensors"
+			       : "a configuration without quant_method";
+	return 0;
+}
+
 /* 1: it says how weights are quantized, 0: it does not. */
 static int look_at_root(struct ckpt_quant_config *c, struct ckpt_error *err)
 {
@@ -198,17 +251,13 @@ static int look_at_root(struct ckpt_quant_config *c, struct ckpt_error *err)
 		return rc;
 	if (q) {
 		c->says = q;
-		method = ckpt_quant_config_text(q, "quant_method");
-		if (!method &&
-		    (json_object_get(q, "load_in_4bit") || json_object_get(q, "load_in_8bit")))
-			method =
-				"bitsandbytes"; /* transformers, AutoQuantizationConfig.from_dict() */
-		/* older files of compressed-tensors do not say it */
-		set_format(c, method ? method
-			      : json_object_get(q, "config_groups")
-				      ? "compressed-tensors"
-				      : "a configuration without quant_method");
+		rc = find_method(q, &method, err);
+		if (rc < 0)
+			return rc;
+		set_format(c, method);
 		rc = set_gptq_version(c, err);
+		if (rc == 0)
+			rc = take_inner(c, err);
 		return rc < 0 ? rc : 1;
 	}
 	rc = find_object(c->root, "quantization", &q, err); /* of hf_quant_config.json */
@@ -228,70 +277,17 @@ static int look_at_root(struct ckpt_quant_config *c, struct ckpt_error *err)
 	return rc < 0 ? rc : 1;
 }
 
-/* How many bytes of a number, or of Infinity or NaN, begin at TEXT; 0: none. */
-static size_t number_len(const char *text, size_t len)
-{
-	size_t n = 0;
-
-	while (n < len && (strchr("+-.eE0123456789", text[n]) || strchr("InfityNa", text[n])) &&
-	       text[n])
-		n++;
-	return n;
-}
-
-/*
- * Python writes and reads numbers that JSON does not have, or jansson: infinities, NaN, exponents and integers of any
- * length; and a byte order mark. Nothing that quantization is described by is among them: they become 0. The copy is to be freed.
- */
-static char *make_strict(const char *text, size_t len)
-{
-	enum { LONGEST = 17 };
-	char *copy = malloc(len + 1);
-	bool in_text = false;
-
-	if (!copy)
-		return NULL;
-	memcpy(copy, text, len);
-	copy[len] = '\0';
-	if (len >= 3 && !memcmp(copy, "\xEF\xBB\xBF", 3))
-		memset(copy, ' ', 3);
-	for (size_t i = 0, n; i < len; i += n) {
-		n = 1;
-		if (in_text && copy[i] == '\\') {
-			n = 2;
-		} else if (copy[i] == '"') {
-			in_text = !in_text;
-		} else if (!in_text && strchr("-0123456789IN", copy[i]) && copy[i]) {
-			n = number_len(copy + i, len - i);
-			if (n > LONGEST || memchr(copy + i, 'I', n) || memchr(copy + i, 'N', n) ||
-			    memchr(copy + i, 'e', n) || memchr(copy + i, 'E', n)) {
-				memset(copy + i, ' ', n);
-				copy[i] = '0';
-			}
-		}
-	}
-	return copy;
-}
-
 int ckpt_quant_config_parse(const char *text, size_t len, struct ckpt_quant_config *out,
 			    struct ckpt_error *err)
 {
-	char shown[120];
-	json_error_t error;
-	char *strict;
 	int rc;
 
 	*out = (struct ckpt_quant_config){ 0 };
 	if (!len)
 		return 0;
-	strict = make_strict(text, len);
-	if (!strict)
-		return ckpt_fail_nomem(err);
-	out->root = json_loadb(strict, len, JSON_REJECT_DUPLICATES, &error);
-	free(strict);
-	if (!out->root)
-		return ckpt_fail(err, CKPT_E_FORMAT, "is not JSON: %s",
-				 ckpt_escape(shown, sizeof(shown), error.text, strlen(error.text)));
+	rc = ckpt_quant_config_load(text, len, JSON_REJECT_DUPLICATES, &out->root, err);
+	if (rc < 0)
+		return rc;
 	rc = look_at_root(out, err);
 	if (rc <= 0)
 		ckpt_quant_config_clear(out);
@@ -353,8 +349,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* But for capitals of ASCII: AWQ's own files say GEMM, those of transformers gemm. */
-static bool is_same_text(const char *one, const char *two)
+bool ckpt_quant_same_text(const char *one, const char *two)
 {
 	while (*one && (*one | 0x20) == (*two | 0x20)) {
 		if (*one != *two && ((*one | 0x20) < 'a' || (*one | 0x20) > 'z'))
@@ -373,7 +368,7 @@ static bool is_same(const json_t *one, const json_t *two)
 
 	if (!json_is_array(one) || !json_is_array(two))
 		return json_is_string(one) && json_is_string(two)
-			       ? is_same_text(json_string_value(one), json_string_value(two))
+			       ? ckpt_quant_same_text(json_string_value(one), json_string_value(two))
 			       : json_equal((json_t *)one, (json_t *)two);
 	if (json_array_size(one) != json_array_size(two))
 		return false;
@@ -456,6 +451,31 @@ static int compare_files(const struct ckpt_quant_config *c, const struct ckpt_qu
 			     other->path, NULL, CKPT_NO_OFFSET);
 }
 
+/* What only the other file says is held against the tensors as well. */
+static int take_over(struct ckpt_quant_config *c, const struct ckpt_quant_config *other, struct ckpt_error *err)
+{
+	const char *key;
+	json_t *v;
+	bool took = false;
+	char *both;
+
+	json_object_foreach((json_t *)other->says, key, v)
+	{
+		if (json_object_get(c->says, key) || is_remark(key))
+			continue;
+		if (json_object_set((json_t *)c->says, key, v) < 0)
+			return ckpt_fail_nomem(err);
+		took = true;
+	}
+	if (!took)
+		return 0;
+	if (asprintf(&both, "%s and %s", c->path, base_name(other->path)) < 0)
+		return ckpt_fail_nomem(err);
+	free(c->path);
+	c->path = both;
+	return 0;
+}
+
 int ckpt_quant_config_find(const struct ckpt_model *model, struct ckpt_quant_config *out,
 			   struct ckpt_error *err)
 {
@@ -478,6 +498,8 @@ int ckpt_quant_config_find(const struct ckpt_model *model, struct ckpt_quant_con
 		rc = try_file(folder, names[i], out->says ? &other : out, err);
 		if (rc > 0 && other.says)
 			rc = compare_files(out, &other, err);
+		if (rc == 0 && other.says)
+			rc = take_over(out, &other, err);
 		ckpt_quant_config_clear(&other);
 	}
 	if (rc < 0)
@@ -488,8 +510,10 @@ int ckpt_quant_config_find(const struct ckpt_model *model, struct ckpt_quant_con
 
 /* ---- compressed-tensors: groups of modules ---- */
 
-int ckpt_quant_target_matches(const char *target, const char *module, struct ckpt_error *err)
+int ckpt_quant_pattern_matches(const char *pattern, const char *as_said, const char *module, struct ckpt_error *err)
 {
+	/* as Python has it, of characters, not of bytes; what is read from JSON is UTF-8 */
+	uint32_t flags = PCRE2_ANCHORED | (ckpt_utf8_ok(module, strlen(module)) ? PCRE2_UTF | PCRE2_UCP : 0);
 	pcre2_match_data *data;
 	pcre2_match_context *limits;
 	pcre2_code *code;
@@ -497,13 +521,10 @@ int ckpt_quant_target_matches(const char *target, const char *module, struct ckp
 	int why, found;
 	char shown[120];
 
-	if (strncmp(target, "re:", 3) != 0)
-		return !strcmp(target, module);
-	code = pcre2_compile((PCRE2_SPTR)target + 3, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &why,
-			     &where, NULL);
+	code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, flags, &why, &where, NULL);
 	if (!code)
 		return ckpt_fail(err, CKPT_E_FORMAT, "'%s' is no pattern",
-				 ckpt_escape(shown, sizeof(shown), target, strlen(target)));
+				 ckpt_escape(shown, sizeof(shown), as_said, strlen(as_said)));
 	data = pcre2_match_data_create_from_pattern(code, NULL);
 	limits = pcre2_match_context_create(NULL);
 	if (data && limits) {
@@ -519,8 +540,14 @@ int ckpt_quant_target_matches(const char *target, const char *module, struct ckp
 		return ckpt_fail_nomem(err);
 	if (found < 0 && found != PCRE2_ERROR_NOMATCH)
 		return ckpt_fail(err, CKPT_E_LIMIT, "'%s' takes too long to match",
-				 ckpt_escape(shown, sizeof(shown), target, strlen(target)));
+				 ckpt_escape(shown, sizeof(shown), as_said, strlen(as_said)));
 	return found > 0;
+}
+
+int ckpt_quant_target_matches(const char *target, const char *module, struct ckpt_error *err)
+{
+	return strncmp(target, "re:", 3) != 0 ? !strcmp(target, module)
+					      : ckpt_quant_pattern_matches(target + 3, target, module, err);
 }
 
 /* 2: GROUP names MODULE, 1: perhaps, by a class, 0: not. */
@@ -545,16 +572,34 @@ static int group_means(const json_t *group, const char *module, struct ckpt_erro
 	return means;
 }
 
+/* *OUT stays as it is where SAYS has no format. */
+static int take_format(const json_t *says, const char **out, struct ckpt_error *err)
+{
+	const json_t *v = json_object_get(says, "format");
+
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_string(v))
+		return ckpt_fail(err, CKPT_E_FORMAT, "format is no text");
+	*out = json_string_value(v);
+	return 0;
+}
+
 int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *module,
 			      const json_t **out, const char **format, struct ckpt_error *err)
 {
 	const json_t *groups = json_object_get(c->says, "config_groups"), *group, *best = NULL;
 	const char *key;
-	int means = 0;
+	int means = 0, rc;
 	char shown[160];
 
 	*out = NULL;
-	*format = ckpt_quant_config_text(c->says, "format");
+	*format = NULL;
+	rc = take_format(c->says, format, err);
+	if (rc == 0 && groups && !json_is_null(groups) && !json_is_object(groups))
+		rc = ckpt_fail(err, CKPT_E_FORMAT, "config_groups is no JSON object");
+	if (rc < 0)
+		return rc;
 	json_object_foreach((json_t *)groups, key, group)
 	{
 		int now;
@@ -564,8 +609,7 @@ int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *mod
 				err, CKPT_E_UNSUPPORTED,
 				"the group '%s' of config_groups is the name of a preset, which ckpt does not know",
 				ckpt_escape(shown, sizeof(shown), key, strlen(key)));
-		now = json_object_size(groups) == 1 ? 1 : group_means(group, module, err);
-
+		now = group_means(group, module, err);
 		if (now < 0)
 			return now;
 		if (now && now == means &&
@@ -580,10 +624,11 @@ int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *mod
 			best = group;
 		}
 	}
+	if (!best && json_object_size(groups) && !c->is_overruled)
+		return ckpt_fail(err, CKPT_E_FORMAT, "'%s' is quantized, and the configuration names it nowhere (config_groups)",
+				 ckpt_escape(shown, sizeof(shown), module, strlen(module)));
 	if (!best)
 		return 0;
 	*out = json_object_get(best, "weights");
-	if (ckpt_quant_config_text(best, "format"))
-		*format = ckpt_quant_config_text(best, "format");
-	return 0;
+	return take_format(best, format, err);
 }

@@ -340,6 +340,8 @@ static struct ckpt_quant_facts facts_of(const struct ckpt_quant_weight *w)
 		.global_divides = w->global_divides,
 		.zero_wraps = w->zero_wraps,
 		.whole_zeros = w->whole_zeros,
+		.only_zeros = w->only_zeros,
+		.only_zero = w->only_zero,
 		.zero_adds = w->zero_adds,
 	};
 }

@@ -111,6 +111,12 @@ struct ckpt_quant_weight {
 	 * is read; or NULL
 	 */
 	const char *whole_zeros;
+	/*
+	 * Of ZERO_BITS: their name, borrowed, and what is not ONLY_ZERO is CKPT_E_FORMAT where it is read: some kernels would take
+	 * ONLY_ZERO without reading them; or NULL
+	 */
+	const char *only_zeros;
+	int32_t only_zero;
 	bool zero_adds; /* of ZERO_NUMBER, of a weight that is neither TRANSPOSED nor has a FACTOR */
 	enum ckpt_quant_packing zero_packed;
 	uint32_t zero_add; /* to a zero point of ZERO_BITS: 1 for GPTQ's first form */

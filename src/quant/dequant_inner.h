@@ -38,7 +38,8 @@ struct ckpt_quant_facts {
 	int32_t zero_fixed;
 	float factor, nested_offset;
 	bool transposed, exact_power, global_divides, zero_wraps, zero_adds;
-	const char *whole_zeros;
+	const char *whole_zeros, *only_zeros;
+	int32_t only_zero;
 };
 
 struct ckpt_dequant {

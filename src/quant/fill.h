@@ -55,6 +55,9 @@ int ckpt_quant_check_done(const struct ckpt_quant *q, struct ckpt_error *err);
 /* Is there a weight that only another format would read? CKPT_E_FORMAT. */
 int ckpt_quant_check_others(const struct ckpt_quant *q, struct ckpt_error *err);
 
+/* Is there an entry in no group that has a name that only parts of quantized weights have? It is left over of one. */
+int ckpt_quant_check_orphans(const struct ckpt_quant *q, struct ckpt_error *err);
+
 /* Of a class of torchao, as SAYS, a text of the metadata, has it: its parts are known. */
 int ckpt_fill_torchao_class(struct ckpt_quant_group *g, const json_t *says, struct ckpt_error *err);
 int ckpt_check_torchao(struct ckpt_quant *q, struct ckpt_error *err);

@@ -94,8 +94,10 @@ int ckpt_quant_choose(struct ckpt_quant *q, const char *as, struct ckpt_error *e
 	rc = ckpt_quant_check_others(q, err);
 	if (rc == 0 && found < 0 && q->config.says && !as)
 		rc = ckpt_quant_check_left_over(q, err);
-	if (rc == 0 && (found == 0 || q->config.says || as))
+	if (rc == 0 && (found == 0 || q->config.says || as || !q->parts_only))
 		rc = ckpt_quant_check_called_codes(q, err);
+	if (rc == 0 && (found == 0 || q->config.says || as || !q->parts_only))
+		rc = ckpt_quant_check_orphans(q, err);
 	if (rc < 0)
 		return rc;
 	if (found == 0 && !as) {
@@ -123,6 +125,7 @@ int ckpt_quant_find_config(const struct ckpt_model *model, const char *as,
 	struct ckpt_error why = { 0 };
 	int rc = ckpt_quant_config_find(model, out, &why);
 
+	out->is_overruled = as;
 	if (rc < 0 && as && rc != CKPT_E_NOMEM)
 		return 0;
 	return ckpt_error_pass(err, rc, &why);
@@ -163,10 +166,12 @@ int ckpt_quant_find(const struct ckpt_model *model, const struct ckpt_quant_opti
 		rc = ckpt_quant_new(model, to, &q, err);
 	if (rc < 0)
 		return rc;
-	if (o.config)
+	if (o.config) {
 		rc = ckpt_quant_config_parse(o.config, o.config_len, &q->config, err);
-	else
+		q->config.is_overruled = o.as;
+	} else {
 		rc = ckpt_quant_find_config(model, o.as, &q->config, err);
+	}
 	if (rc == 0)
 		rc = ckpt_quant_collect(q, o.as || q->config.says, err);
 	if (rc == 0)

@@ -2,6 +2,7 @@
 #ifndef CKPT_QUANT_FIND_H
 #define CKPT_QUANT_FIND_H
 
+#include "base/buf.h"
 #include "quant/group.h"
 
 /* The steps of ckpt_quant_find(), for what asks for the parts of weights alone (keep.h). */
@@ -26,8 +27,11 @@ int ckpt_quant_collect(struct ckpt_quant *q, bool always, struct ckpt_error *err
 /* Could numbers of DTYPE be codes? */
 bool ckpt_quant_is_code(enum ckpt_dtype dtype);
 
-/* Does the key of E end with SUFFIX, whose dot is missing where nothing is in front of it? */
+/* Does the key of E end with SUFFIX, whose dot is missing where nothing is in front of it? "*x": see struct ckpt_quant_suffix. */
 bool ckpt_quant_ends_as(const struct ckpt_quant_entry *e, const char *suffix, uint32_t *front);
+
+/* The key that FRONT makes with SUFFIX, appended to OUT. False: there is none, FRONT is of another kind. */
+bool ckpt_quant_add_key(const char *front, uint32_t len, const char *suffix, struct ckpt_buf *out);
 
 /* The groups of Q by the names of FORMAT; _try(): and are they what FORMAT says? CKPT_E_FORMAT, CKPT_E_UNSUPPORTED. */
 int ckpt_quant_group_all(struct ckpt_quant *q, const struct ckpt_quant_format *format,

@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_float8(enum ckpt_dtype dtype)
@@ -187,7 +188,8 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS),
 				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
 	const json_t *block = json_object_get(g->quant->config.says, "weight_block_size"),
-		     *says_fmt = json_object_get(g->quant->config.says, "fmt");
+		     *says_fmt = json_object_get(g->quant->config.says, "fmt"),
+		     *bits = json_object_get(g->quant->config.says, "bits");
 	bool is_fp4 =
 		     items->dtype == CKPT_DTYPE_INT8 || items->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2,
 	     is_e8m0 = scales->dtype == CKPT_DTYPE_FLOAT8_E8M0FNU;
@@ -206,6 +208,8 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (!is_fp4 && items->dtype != CKPT_DTYPE_FLOAT8_E4M3FN)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					 "wanted float8_e4m3fn, as there are scales for it");
+	if (!is_fp4 && bits && !json_is_null(bits) && json_integer_value(bits) != 8)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says another number of bits");
 	if (is_fp4 && !is_e8m0)
 		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 					 "wanted float8_e8m0fnu for pairs of FP4");
@@ -305,6 +309,8 @@ int ckpt_fill_nvfp4(struct ckpt_quant_group *g, bool divides, struct ckpt_error 
 	if (ckpt_quant_tensor(g, CKPT_PART_GLOBAL)->dtype != CKPT_DTYPE_FLOAT32 ||
 	    !ckpt_fill_is_single(g, CKPT_PART_GLOBAL))
 		return ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "wanted one number of float32");
+	if (divides && !ckpt_quant_tensor(g, CKPT_PART_GLOBAL)->ndim) /* which torch divides by in another dtype */
+		return ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "wanted [1]");
 	if (w->cols % 16)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					 "a row is no multiple of 16 numbers");
@@ -334,41 +340,17 @@ static const struct {
 	{ "MIXED_PRECISION", MO_ANY },
 };
 
-/* The configuration says KIND, of all or of this module, if it says anything. */
-static int check_algo(const struct ckpt_quant_group *g, enum modelopt_kind kind,
-		      struct ckpt_error *err)
-{
-	const json_t *says = g->quant->config.says, *algo = json_object_get(says, "quant_algo"),
-		     *layer;
-	const char *text = json_string_value(algo), *key;
-	char shown[80];
-
-	if (!algo)
-		return 0;
-	if (text && !strcmp(text, "MIXED_PRECISION"))
-		json_object_foreach((json_t *)json_object_get(says, "quantized_layers"), key,
-				    layer) if (strlen(key) == g->base_len &&
-					       !memcmp(key, g->base, g->base_len)) text =
-			ckpt_quant_config_text(layer, "quant_algo");
-	for (size_t i = 0; text && i < sizeof(modelopt_algos) / sizeof(modelopt_algos[0]); i++)
-		if (!strcmp(modelopt_algos[i].algo, text) &&
-		    (modelopt_algos[i].kind == MO_ANY || modelopt_algos[i].kind == kind))
-			return 0;
-	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %s",
-				 text ? ckpt_escape(shown, sizeof(shown), text, strlen(text))
-				      : "no algorithm");
-}
-
-/* NVFP4 has a scale for 16 numbers, MX for 32; 0 or null is what other algorithms have. */
-static int check_group_size(const struct ckpt_quant_group *g, enum modelopt_kind kind,
+/* NVFP4 has a scale for 16 numbers, MX for 32; 0 or null is what other algorithms have. OBJECT says it, of all or of some. */
+static int check_group_size(const struct ckpt_quant_group *g, enum modelopt_kind kind, const json_t *object,
 			    struct ckpt_error *err)
 {
-	int64_t size = ckpt_quant_config_int(g->quant->config.says, "group_size", 0),
+	const json_t *says = json_object_get(object, "group_size");
+	int64_t size = ckpt_quant_config_int(object, "group_size", 0),
 		want = kind == MO_NVFP4			      ? 16
 		       : kind == MO_MXFP8 || kind == MO_MXFP4 ? 32
 							      : 0;
 
-	if (size == 0 || size == want || (!want && size == -1))
+	if (!says || json_is_null(says) || size == want || (!want && size == -1))
 		return 0;
 	if (!want)
 		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
@@ -379,6 +361,95 @@ static int check_group_size(const struct ckpt_quant_group *g, enum modelopt_kind
 				 "the configuration says groups of %" PRId64
 				 ", and the scales are for %" PRId64,
 				 size, want);
+}
+
+/* What ModelOpt says of AWQ and SVD, whose weights are no plain ones alone. OBJECT says it, of all or of some. */
+static int check_flags(const struct ckpt_quant_group *g, const json_t *object, struct ckpt_error *err)
+{
+	static const char *const flags[] = { "pre_quant_scale", "has_zero_point" };
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		const json_t *flag = json_object_get(object, flags[i]);
+
+		if (flag && !json_is_null(flag) && !json_is_false(flag))
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+						 json_is_true(flag) ? "the configuration says %s, and there is none"
+								    : "the configuration's %s is neither true nor false",
+						 flags[i]);
+	}
+	return 0;
+}
+
+static int check_all_flags(const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	const json_t *says = g->quant->config.says, *group;
+	const char *key;
+	int rc = check_flags(g, says, err);
+
+	json_object_foreach(json_object_get(says, "config_groups"), key, group)
+		rc = rc < 0 ? rc : check_flags(g, group, err);
+	return rc;
+}
+
+/* The configuration says KIND, of all or of this module, if it says anything. */
+static int check_algo(const struct ckpt_quant_group *g, enum modelopt_kind kind,
+		      struct ckpt_error *err)
+{
+	const json_t *says = g->quant->config.says, *algo = json_object_get(says, "quant_algo"),
+		     *layer;
+	const json_t *layers = json_object_get(says, "quantized_layers");
+	const char *text = json_string_value(algo), *key;
+	bool is_named = false;
+	char shown[80];
+	int rc = 0;
+
+	if (!algo)
+		return 0;
+	if (text && !strcmp(text, "MIXED_PRECISION"))
+		json_object_foreach((json_t *)layers, key, layer)
+		{
+			if (strlen(key) != g->base_len || memcmp(key, g->base, g->base_len) != 0)
+				continue;
+			is_named = true;
+			text = ckpt_quant_config_text(layer, "quant_algo");
+			rc = check_group_size(g, kind, layer, err);
+			if (rc == 0)
+				rc = check_flags(g, layer, err);
+		}
+	if (rc < 0)
+		return rc;
+	if (json_object_size(layers) && !is_named && text && !strcmp(text, "MIXED_PRECISION") && !g->quant->config.is_overruled)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration does not name it (quantized_layers)");
+	for (size_t i = 0; text && i < sizeof(modelopt_algos) / sizeof(modelopt_algos[0]); i++)
+		if (!strcmp(modelopt_algos[i].algo, text) &&
+		    (modelopt_algos[i].kind == MO_ANY || modelopt_algos[i].kind == kind))
+			return 0;
+	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %s",
+				 text ? ckpt_escape(shown, sizeof(shown), text, strlen(text))
+				      : "no algorithm");
+}
+
+/* What a group of the configuration says of the weights of this module, in the words of compressed-tensors. */
+static int check_config_groups(const struct ckpt_quant_group *g, enum modelopt_kind kind, struct ckpt_error *err)
+{
+	char *module = strndup(g->base, g->base_len);
+	const json_t *weights = NULL;
+	const char *format, *type, *want = kind == MO_INT8 ? "int" : "float";
+	int64_t bits = kind == MO_NVFP4 || kind == MO_MXFP4 ? 4 : 8;
+	char shown[80];
+	int rc = module ? ckpt_quant_config_weights(&g->quant->config, module, &weights, &format, err) : ckpt_fail_nomem(err);
+
+	free(module);
+	if (rc < 0 || !json_is_object(weights))
+		return rc;
+	if (ckpt_quant_config_int(weights, "num_bits", bits) != bits)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says num_bits %" PRId64, ckpt_quant_config_int(weights, "num_bits", bits));
+	type = ckpt_quant_config_text(weights, "type");
+	if (type && strcmp(type, want) != 0)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says type '%s'", ckpt_escape(shown, sizeof(shown), type, strlen(type)));
+	if (!ckpt_quant_config_true(weights, "symmetric", true))
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says that it is not symmetric, and there are no zero points");
+	return check_group_size(g, kind, weights, err);
 }
 
 static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
@@ -406,7 +477,11 @@ static int fill_modelopt(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (rc == 0)
 		rc = check_algo(g, kind, err);
 	if (rc == 0)
-		rc = check_group_size(g, kind, err);
+		rc = check_group_size(g, kind, g->quant->config.says, err);
+	if (rc == 0)
+		rc = check_config_groups(g, kind, err);
+	if (rc == 0)
+		rc = check_all_flags(g, err);
 	if (rc < 0)
 		return rc;
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
@@ -566,6 +641,15 @@ static const struct ckpt_quant_suffix torchao_suffixes[] = {
 	{ "._weight_act_quant_zero_point", CKPT_PART_ACTIVATIONS },
 	{ "._weight_act_per_tensor_scale", CKPT_PART_ACTIVATIONS },
 	{ "._weight_act_pre_scale", CKPT_PART_REFUSED },
+	/* of "X.w1": "X._w1_qdata" */
+	{ "*qdata", CKPT_PART_ITEMS },
+	{ "*scale", CKPT_PART_SCALES },
+	{ "*zero_point", CKPT_PART_ZEROS },
+	{ "*per_tensor_scale", CKPT_PART_GLOBAL },
+	{ "*act_quant_scale", CKPT_PART_ACTIVATIONS },
+	{ "*act_quant_zero_point", CKPT_PART_ACTIVATIONS },
+	{ "*act_per_tensor_scale", CKPT_PART_ACTIVATIONS },
+	{ "*act_pre_scale", CKPT_PART_REFUSED },
 	{ 0 },
 };
 

@@ -6,6 +6,9 @@
  *
  * A zero point of GPTQ's first form is stored less 1, modulo 2 to the power of its bits (of 3 bits
  * auto_gptq adds the 1 without that). Both multiply in the dtype of the scales.
+ *
+ * Symmetric (sym of GPTQ, not zero_point of AWQ) means the zero point in the middle of the codes: vLLM's Marlin kernels take that
+ * and do not read qzeros (0.11, layers/quantization/gptq_marlin.py, TYPE_MAP), others read them.
  */
 #include "quant/fill.h"
 
@@ -90,13 +93,20 @@ static int fill_shape(struct ckpt_quant_group *g, uint64_t rows, uint64_t cols, 
 static int find_group_size(const struct ckpt_quant_group *g, const char *key, const char *old_key,
 			   uint64_t rows, int64_t *out, struct ckpt_error *err)
 {
-	const json_t *says = g->quant->config.says;
+	const json_t *says = g->quant->config.says, *said = json_object_get(says, key);
 	uint64_t groups = ckpt_quant_tensor(g, CKPT_PART_SCALES)->shape[0];
 
-	*out = ckpt_quant_config_int(says, key, ckpt_quant_config_int(says, old_key, 0));
+	if (!said) {
+		key = old_key;
+		said = json_object_get(says, key);
+	}
+	if (said && !json_is_integer(said))
+		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "%s is no integer", key),
+				     g->quant->config.path, NULL, CKPT_NO_OFFSET);
+	*out = said ? json_integer_value(said) : 0;
 	if (*out == -1 || *out > 0)
 		return 0;
-	if (says && json_object_get(says, key))
+	if (said)
 		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 					 "the configuration says groups of %" PRId64, *out);
 	if (!groups || rows % groups)
@@ -175,14 +185,9 @@ static int find_dynamic(const struct ckpt_quant_group *g, const json_t **says,
 	json_object_foreach((json_t *)dynamic, key, one)
 	{
 		bool excludes = !strncmp(key, "-:", 2);
-		char *pattern = NULL;
 
-		if (rc == 0 && asprintf(&pattern, "re:%s",
-					key + (excludes || !strncmp(key, "+:", 2) ? 2 : 0)) < 0)
-			rc = ckpt_fail_nomem(err);
 		if (rc == 0)
-			rc = ckpt_quant_target_matches(pattern, module, err);
-		free(pattern);
+			rc = ckpt_quant_pattern_matches(key + (excludes || !strncmp(key, "+:", 2) ? 2 : 0), key, module, err);
 		if (rc > 0 && excludes)
 			rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					       "the configuration excludes '%s' (dynamic)",
@@ -200,10 +205,14 @@ static int find_dynamic(const struct ckpt_quant_group *g, const json_t **says,
 static int check_settings(const struct ckpt_quant_group *g, const json_t *own,
 			  struct ckpt_error *err)
 {
-	static const char *const keys[] = { "bits", "group_size", "desc_act", "sym" };
+	static const char *const keys[] = { "bits", "group_size", "desc_act", "sym", "format", "checkpoint_format", "pack_dtype", "method" };
 	const json_t *says = g->quant->config.says, *rotation = json_object_get(says, "rotation");
-	const char *words = ckpt_quant_config_text(says, "pack_dtype");
+	const char *words = ckpt_quant_config_text(says, "pack_dtype"), *method = ckpt_quant_config_text(says, "method");
 	char shown[80];
+
+	if (method && strcmp(method, "gptq") != 0)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says the method '%s'",
+					 ckpt_escape(shown, sizeof(shown), method, strlen(method)));
 
 	if (words && strcmp(words, "int32") != 0)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
@@ -217,7 +226,7 @@ static int check_settings(const struct ckpt_quant_group *g, const json_t *own,
 		const json_t *one = json_object_get(own, keys[i]),
 			     *all = json_object_get(says, keys[i]);
 
-		if (i >= 2 && all && !json_is_null(all) && !json_is_boolean(all))
+		if ((i == 2 || i == 3) && all && !json_is_null(all) && !json_is_boolean(all))
 			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 						 "the configuration's %s is neither true nor false",
 						 keys[i]);
@@ -228,6 +237,13 @@ static int check_settings(const struct ckpt_quant_group *g, const json_t *own,
 				keys[i]);
 	}
 	return 0;
+}
+
+/* The middle of the codes; W.bits is known. */
+static void set_only_zero(struct ckpt_quant_group *g)
+{
+	g->weight.only_zeros = ckpt_quant_tensor(g, CKPT_PART_ZEROS)->name;
+	g->weight.only_zero = 1 << (g->weight.bits - 1);
 }
 
 int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
@@ -273,6 +289,8 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	w->dense = true;
 	w->zero_add = !strcmp(g->quant->format->name, "gptq");
 	w->zero_wraps = w->bits != 3;
+	if (ckpt_quant_config_true(g->quant->config.says, "sym", false) && !g->quant->config.is_overruled)
+		set_only_zero(g);
 	snprintf(g->scheme, sizeof(g->scheme), "GPTQ, %u bits, groups of %" PRIu64 "%s", w->bits,
 		 w->block_rows,
 		 ckpt_quant_config_true(g->quant->config.says, "desc_act", false)
@@ -303,6 +321,10 @@ static int check_old_names(const struct ckpt_quant_group *g, struct ckpt_error *
 		const json_t *one = json_object_get(says, keys[i][0]),
 			     *two = json_object_get(says, keys[i][1]);
 
+		for (size_t k = 0; !i && k < 2; k++) /* find_group_size() looks at the others */
+			if (json_object_get(says, keys[i][k]) && !json_is_integer(json_object_get(says, keys[i][k])))
+				return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "%s is no integer", keys[i][k]),
+						     g->quant->config.path, NULL, CKPT_NO_OFFSET);
 		if (one && two && !json_equal((json_t *)one, (json_t *)two))
 			return ckpt_error_at(err,
 					     ckpt_fail(err, CKPT_E_FORMAT,
@@ -319,12 +341,36 @@ static int check_old_names(const struct ckpt_quant_group *g, struct ckpt_error *
 	return 0;
 }
 
+/*
+ * transformers 5.24, AwqConfig: version, checkpoint_format and format are names of one setting, the first of them that is said counts
+ * there, and capitals do not.
+ */
+static int check_layout(const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	static const char *const keys[] = { "version", "checkpoint_format", "format" };
+	char shown[80];
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const json_t *v = json_object_get(g->quant->config.says, keys[i]);
+		const char *text = json_string_value(v);
+
+		if (!v || json_is_null(v))
+			continue;
+		if (!text)
+			rc = ckpt_fail(err, CKPT_E_FORMAT, "%s is no text", keys[i]);
+		else if (!ckpt_quant_same_text(text, "gemm"))
+			rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "AWQ's layout is '%s' (%s), and only 'gemm' is known",
+				       ckpt_escape(shown, sizeof(shown), text, strlen(text)), keys[i]);
+	}
+	return ckpt_error_at(err, rc, g->quant->config.path, NULL, CKPT_NO_OFFSET);
+}
+
 int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros,
 				 *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
-	const json_t *says = g->quant->config.says;
-	const char *version = ckpt_quant_config_text(says, "version");
+	const json_t *says = g->quant->config.says, *has = json_object_get(says, "zero_point");
 	struct ckpt_quant_weight *w = &g->weight;
 	int64_t size,
 		bits = ckpt_quant_config_int(says, "bits", ckpt_quant_config_int(says, "w_bit", 4));
@@ -334,12 +380,11 @@ int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 		rc = check_old_names(g, err);
 	if (rc < 0)
 		return rc;
-	if (version && strcmp(version, "gemm") != 0 && strcmp(version, "GEMM") != 0)
-		return ckpt_error_at(err,
-				     ckpt_fail(err, CKPT_E_UNSUPPORTED,
-					       "AWQ's layout is '%.40s', and only 'gemm' is known",
-					       version),
-				     g->quant->config.path, NULL, CKPT_NO_OFFSET);
+	if (has && !json_is_null(has) && !json_is_boolean(has))
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration's zero_point is neither true nor false");
+	rc = check_layout(g, err);
+	if (rc < 0)
+		return rc;
 	zeros = ckpt_quant_tensor(g, CKPT_PART_ZEROS);
 	if (bits != 4 || items->shape[1] > UINT64_MAX / 8)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
@@ -357,6 +402,8 @@ int ckpt_fill_awq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	if (rc == 0)
 		rc = fill_shape(g, items->shape[0], items->shape[1] * 8, size, err);
 	w->packed = w->zero_packed = CKPT_QUANT_AWQ;
+	if (!ckpt_quant_config_true(says, "zero_point", true) && !g->quant->config.is_overruled)
+		set_only_zero(g);
 	snprintf(g->scheme, sizeof(g->scheme), "AWQ, 4 bits, groups of %" PRIu64, w->block_rows);
 	return rc;
 }

@@ -87,12 +87,19 @@ static int by_holder(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Is there a tensor of a dtype that items of some format have? A look at names takes much longer. */
+/* Is there a tensor of a dtype that items of some format have, or a table of bitsandbytes, whose items have any? */
 static bool may_have_items(const struct ckpt_model *model)
 {
-	for (uint32_t i = 0; i < model->tensor_count; i++)
-		if (ckpt_quant_is_code(model->tensors[i].dtype))
+	static const char table[] = ".quant_map";
+
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct ckpt_tensor *t = &model->tensors[i];
+		size_t len = t->name ? strlen(t->name) : 0;
+
+		if (ckpt_quant_is_code(t->dtype) ||
+		    (len >= sizeof(table) && !memcmp(t->name + len - (sizeof(table) - 1), table, sizeof(table) - 1)))
 			return true;
+	}
 	return false;
 }
 
@@ -124,16 +131,39 @@ struct mapping {
 	struct ckpt_strmap by_base; /* number of the group */
 };
 
+/* Does FRONT end with a part of a name that is "_", one byte or more, and "_"? */
+static bool is_between_underscores(const char *front, uint32_t len)
+{
+	const char *dot = memrchr(front, '.', len), *last = dot ? dot + 1 : front, *end = front + len;
+
+	return end - last > 2 && *last == '_' && end[-1] == '_';
+}
+
 bool ckpt_quant_ends_as(const struct ckpt_quant_entry *e, const char *suffix, uint32_t *front)
 {
-	size_t len = strlen(suffix);
+	bool is_starred = *suffix == '*';
+	size_t len = strlen(suffix += is_starred);
 
 	*front = 0;
+	if (is_starred && (e->key_len <= len || !is_between_underscores(e->key, e->key_len - (uint32_t)len)))
+		return false;
 	if (suffix[0] == '.' && e->key_len == len - 1 && !memcmp(e->key, suffix + 1, len - 1))
 		return true;
 	if (!len || e->key_len <= len || memcmp(e->key + e->key_len - len, suffix, len) != 0)
 		return false;
 	*front = e->key_len - (uint32_t)len;
+	return true;
+}
+
+bool ckpt_quant_add_key(const char *front, uint32_t len, const char *suffix, struct ckpt_buf *out)
+{
+	bool is_starred = *suffix == '*';
+
+	if (is_starred && !is_between_underscores(front, len))
+		return false;
+	suffix += is_starred || (!len && *suffix == '.');
+	ckpt_buf_add(out, front, len);
+	ckpt_buf_add(out, suffix, strlen(suffix));
 	return true;
 }
 
@@ -264,9 +294,8 @@ static int find_items(struct mapping *m, struct ckpt_quant_group *g, struct ckpt
 
 		if (s->role != CKPT_PART_ITEMS || g->parts[CKPT_PART_ITEMS].entry)
 			continue;
-		ckpt_buf_add(&key, g->base, g->base_len);
-		ckpt_buf_add(&key, s->text + (!g->base_len && *s->text == '.'),
-			     strlen(s->text) - (!g->base_len && *s->text == '.'));
+		if (!ckpt_quant_add_key(g->base, g->base_len, s->text, &key))
+			continue;
 		at = key.bad ? NULL : ckpt_strmap_find(&m->by_key, (char *)key.data, key.len);
 		if (key.bad)
 			rc = ckpt_fail_nomem(err);
@@ -314,25 +343,90 @@ static bool has_weight(const struct mapping *m, const char *key, uint32_t len)
 	       m->q->groups[*at]->parts[CKPT_PART_SCALES].entry;
 }
 
-/* NAME of LEN bytes, beside a quantized weight, is one of what its package may have done to it more than anybody here knows. */
-static bool changes_meaning(const char *name, uint32_t len)
+/* What linear layers, embeddings and gates have beside their weight, and what packages note of it, which changes nothing. */
+static bool is_harmless(const char *name, uint32_t len)
 {
-	static const char *const words[] = { "scale", "zero", "perm",	  "mask",    "hadamard", "rotat",
-					     "smooth", "idx",  "codebook", "outlier", "quant" };
-	static const char *const harmless[] = { "logit_scale", "weight_amax", "input_amax" };
+	static const char *const all[] = { "logit_scale", "weight_amax", "input_amax", "output_amax", "_extra_state" };
 
-	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
-		if (len == strlen(harmless[i]) && !memcmp(name, harmless[i], len))
-			return false;
-	if ((len >= 4 && !memcmp(name + len - 4, "bias", 4)) || (len > 4 && !memcmp(name, "lora", 4)))
-		return false;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (memmem(name, len, words[i], strlen(words[i])))
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (len == strlen(all[i]) && !memcmp(name, all[i], len))
 			return true;
+	return (len >= 4 && !memcmp(name + len - 4, "bias", 4)) || (len > 4 && !memcmp(name, "lora", 4));
+}
+
+/* Is what the first LEN bytes of KEY name a quantized weight, or its module? Parts may have ".weight" in front. */
+static bool has_module(const struct mapping *m, const char *key, uint32_t len, struct ckpt_error *err, int *rc)
+{
+	struct ckpt_buf weight = { 0 };
+	bool has = has_weight(m, key, len) || (len > 7 && !memcmp(key + len - 7, ".weight", 7) && has_weight(m, key, len - 7));
+
+	if (has)
+		return true;
+	ckpt_buf_add(&weight, key, len);
+	ckpt_buf_add(&weight, len ? ".weight" : "weight", len ? 7 : 6);
+	*rc = weight.bad ? ckpt_fail_nomem(err) : 0;
+	has = !weight.bad && has_weight(m, (char *)weight.data, (uint32_t)weight.len);
+	ckpt_buf_clear(&weight);
+	return has;
+}
+
+/* "X.input_quantizer._pre_quant_scale": what ModelOpt has of a quantizer besides the largest number that it has seen. */
+static bool is_of_quantizer(const struct mapping *m, const struct ckpt_quant_entry *e, uint32_t front, struct ckpt_error *err, int *rc)
+{
+	static const char quantizer[] = "quantizer", amax[] = "._amax";
+	const char *dot = front ? memrchr(e->key, '.', front) : NULL;
+	size_t len = sizeof(quantizer) - 1;
+
+	return dot && front - (size_t)(dot - e->key) > len && !memcmp(e->key + front - len, quantizer, len) &&
+	       (e->key_len - front != sizeof(amax) - 1 || memcmp(e->key + front, amax, sizeof(amax) - 1) != 0) &&
+	       has_module(m, e->key, (uint32_t)(dot - e->key), err, rc);
+}
+
+/* "X._memory_scale", without a "X._memory_qdata", is a name as any other. */
+static bool is_starred_alone(const struct ckpt_quant_group *g)
+{
+	const struct ckpt_quant_part *any = g->parts;
+
+	while (any < g->parts + CKPT_PART_ROLES - 1 && !any->entry)
+		any++;
+	return !g->parts[CKPT_PART_ITEMS].entry && any->entry && any->suffix[0] == '*';
+}
+
+/* What is a part by its name alone, and something else. */
+static bool is_nothing(const struct ckpt_quant_group *g)
+{
+	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
+
+	if (is_starred_alone(g))
+		return true;
+	return g->quant->format->is_loose && !g->parts[CKPT_PART_ITEMS].entry && scales &&
+	       !strcmp(g->parts[CKPT_PART_SCALES].suffix, ".scale") &&
+	       scales->dtype != CKPT_DTYPE_FLOAT8_E8M0FNU;
+}
+
+/*
+ * Is E in a module inside of that of a quantized weight ("X.R_input.weight", a rotation)? Harmless are LoRA's, and what ModelOpt's
+ * quantizers have, of which is_of_quantizer() decides.
+ */
+static bool is_inside(const struct mapping *m, const struct ckpt_quant_entry *e, uint32_t front, struct ckpt_error *err, int *rc)
+{
+	for (uint32_t at = 1; *rc == 0 && at < front; at++) {
+		uint32_t len = e->key_len - at - 1;
+		const char *inner = e->key + at + 1, *end = memchr(inner, '.', len);
+
+		if (e->key[at] != '.' || (len > 4 && !memcmp(inner, "lora", 4)) ||
+		    (end - inner >= 9 && !memcmp(end - 9, "quantizer", 9)))
+			continue;
+		if (!is_harmless(e->key + front + 1, e->key_len - front - 1) && has_module(m, e->key, at, err, rc))
+			return true;
+	}
 	return false;
 }
 
-/* A tensor "X.smooth_scale" or "X_perm" beside the quantized weight X, which no part of it is. */
+/*
+ * A tensor in the module of a quantized weight that is no part of it and not known to be harmless ("X.smooth_scale",
+ * "X.weight_offset"), or is called as the weight and more ("X_perm").
+ */
 static int check_neighbor(const struct mapping *m, const struct ckpt_quant_entry *e,
 			  struct ckpt_error *err)
 {
@@ -340,8 +434,9 @@ static int check_neighbor(const struct mapping *m, const struct ckpt_quant_entry
 	uint32_t front = dot ? (uint32_t)(dot - e->key) : 0, at, other;
 	bool found = false;
 	char shown[200];
+	int rc = 0;
 
-	if (e->group || e->dropped)
+	if ((e->group && !is_nothing(e->group)) || e->dropped)
 		return 0;
 	for (size_t i = 0; i < ckpt_quant_format_count; i++) {
 		const struct ckpt_quant_suffix *s = suffix_of(&ckpt_quant_formats[i], e, &other);
@@ -350,16 +445,21 @@ static int check_neighbor(const struct mapping *m, const struct ckpt_quant_entry
 			return 0;
 	}
 	at = dot ? front + 1 : 0;
-	found = changes_meaning(e->key + at, e->key_len - at) && has_weight(m, e->key, front);
-	for (; !found && at < e->key_len; at++)
+	found = !is_harmless(e->key + at, e->key_len - at) && has_module(m, e->key, front, err, &rc);
+	if (rc == 0 && !found)
+		found = is_of_quantizer(m, e, front, err, &rc);
+	if (rc == 0 && !found)
+		found = is_inside(m, e, front, err, &rc);
+	for (; rc == 0 && !found && at < e->key_len; at++)
 		found = e->key[at] == '_' && at + 1 < e->key_len &&
-			changes_meaning(e->key + at + 1, e->key_len - at - 1) &&
-			has_weight(m, e->key, at);
+			!is_harmless(e->key + at + 1, e->key_len - at - 1) &&
+			(has_weight(m, e->key, at) ||
+			 (is_between_underscores(e->key, at + 1) && has_weight(m, e->key, at + 1)));
 	return found ? ckpt_fail(
 			       err, CKPT_E_UNSUPPORTED,
 			       "'%s' stands beside a quantized weight, and ckpt does not know how it changes that",
 			       ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)))
-		     : 0;
+		     : rc;
 }
 
 /* "k_scale" and its like, of an attention whose parts are quantized, not itself. */
@@ -391,13 +491,14 @@ static bool has_cache(const struct mapping *m, const struct ckpt_quant_entry *e,
 	return false;
 }
 
-/* Scales of activations, beside a quantized weight: up to one number for each channel, not a tensor of another meaning. */
+/* Scales of activations, beside a quantized weight of whatever format: up to one number for each channel, not a tensor of another meaning. */
 static int drop_scales(const struct mapping *m, struct ckpt_quant_entry *e, struct ckpt_error *err)
 {
-	const struct ckpt_quant_suffix *s;
+	const struct ckpt_quant_suffix *s = NULL;
 	uint32_t front = 0;
 
-	s = e->group ? NULL : suffix_of(m->q->format, e, &front);
+	for (size_t i = 0; i < ckpt_quant_format_count && !e->group && (!s || s->role != CKPT_PART_ACTIVATIONS); i++)
+		s = suffix_of(&ckpt_quant_formats[i], e, &front);
 	if (!s || s->role != CKPT_PART_ACTIVATIONS || e->t->ndim > 1 || !m->by_base.count)
 		return 0;
 	if (ckpt_strmap_find(&m->by_base, e->key, front) ||
@@ -433,15 +534,6 @@ static int group_mapping(struct ckpt_quant *q, uint32_t from, uint32_t to, struc
 }
 
 /* ---- whole groups ---- */
-
-static bool is_nothing(const struct ckpt_quant_group *g)
-{
-	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
-
-	return g->quant->format->is_loose && !g->parts[CKPT_PART_ITEMS].entry && scales &&
-	       !strcmp(g->parts[CKPT_PART_SCALES].suffix, ".scale") &&
-	       scales->dtype != CKPT_DTYPE_FLOAT8_E8M0FNU;
-}
 
 static int check_whole(const struct ckpt_quant_group *g, struct ckpt_error *err)
 {
@@ -484,21 +576,25 @@ static int name_result(struct ckpt_quant_group *g, struct ckpt_error *err)
 }
 
 /* Of bitsandbytes: a weight of a layer that has no numbers of its own, whatever stands beside it. */
-static bool is_bitsandbytes_codes(const struct ckpt_quant_entry *e)
+static bool is_bitsandbytes_codes(const struct ckpt_quant *q, const struct ckpt_quant_entry *e)
 {
+	const char *storage = ckpt_quant_config_text(q->config.says, "bnb_4bit_quant_storage");
 	uint32_t front;
 
-	return ckpt_quant_ends_as(e, ".weight", &front) &&
-	       (e->t->dtype == CKPT_DTYPE_INT8 || (e->t->dtype == CKPT_DTYPE_UINT8 && e->t->ndim == 2 && e->t->shape[1] == 1));
+	if (!ckpt_quant_ends_as(e, ".weight", &front))
+		return false;
+	return e->t->dtype == CKPT_DTYPE_INT8 ||
+	       (e->t->ndim == 2 && e->t->shape[1] == 1 &&
+		(e->t->dtype == CKPT_DTYPE_UINT8 || (storage && !strcmp(storage, ckpt_dtype_name(e->t->dtype)))));
 }
 
 /* Names that only codes have. */
 static bool is_called_codes(const struct ckpt_quant *q, const struct ckpt_quant_entry *e)
 {
-	static const char *const names[] = { ".weight_packed", ".qweight", "._weight_qdata" };
+	static const char *const names[] = { ".weight_packed", ".qweight", "*qdata" };
 	uint32_t front;
 
-	if (q->format && !strcmp(q->format->name, "bitsandbytes") && is_bitsandbytes_codes(e))
+	if (q->format && !strcmp(q->format->name, "bitsandbytes") && is_bitsandbytes_codes(q, e))
 		return true;
 
 	for (size_t i = 0; ckpt_quant_is_code(e->t->dtype) && i < sizeof(names) / sizeof(names[0]); i++)
@@ -507,9 +603,27 @@ static bool is_called_codes(const struct ckpt_quant *q, const struct ckpt_quant_
 	return false;
 }
 
+/* Codes of packages that nothing here knows, by their names: HQQ's and quanto's. */
+static const char *package_of(const struct ckpt_quant_entry *e)
+{
+	uint32_t front;
+
+	if (!ckpt_quant_is_code(e->t->dtype))
+		return NULL;
+	return ckpt_quant_ends_as(e, ".W_q", &front) ? "HQQ" : ckpt_quant_ends_as(e, ".weight._data", &front) ? "quanto" : NULL;
+}
+
 int ckpt_quant_check_called_codes(const struct ckpt_quant *q, struct ckpt_error *err)
 {
 	char shown[200];
+
+	for (uint32_t i = 0; i < q->entry_count; i++) {
+		const struct ckpt_quant_entry *e = &q->entries[i];
+
+		if (!e->group && !e->dropped && package_of(e))
+			return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%s' is of %s, which ckpt does not know", ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)),
+					 package_of(e));
+	}
 
 	for (uint32_t i = 0; i < q->entry_count; i++) {
 		const struct ckpt_quant_entry *e = &q->entries[i];
@@ -522,6 +636,26 @@ int ckpt_quant_check_called_codes(const struct ckpt_quant *q, struct ckpt_error 
 	return 0;
 }
 
+/* Is E of a dtype that codes of this checkpoint have? Masks and biases of attentions have it, too. */
+static bool may_be_codes(const struct ckpt_quant *q, const struct ckpt_quant_entry *e)
+{
+	static const char *const others[] = { "bias", "mask" };
+	uint32_t front;
+
+	if ((e->t->dtype != CKPT_DTYPE_INT8 && e->t->dtype != CKPT_DTYPE_UINT8) || e->t->ndim < 2 || package_of(e))
+		return false;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (ckpt_quant_ends_as(e, others[i], &front))
+			return false;
+	/* of bitsandbytes, both are: is_item() is of no use there, as codes have any dtype */
+	if (q->group_count && (q->format->is_item(e->t->dtype) || !strcmp(q->format->name, "bitsandbytes")))
+		return true;
+	for (uint32_t i = 0; i < q->group_count; i++)
+		if (q->groups[i]->parts[CKPT_PART_ITEMS].entry && q->groups[i]->parts[CKPT_PART_ITEMS].entry->t->dtype == e->t->dtype)
+			return true;
+	return false;
+}
+
 int ckpt_quant_check_left_over(const struct ckpt_quant *q, struct ckpt_error *err)
 {
 	char shown[200];
@@ -530,7 +664,7 @@ int ckpt_quant_check_left_over(const struct ckpt_quant *q, struct ckpt_error *er
 		const struct ckpt_quant_entry *e = &q->entries[i];
 
 		if (!e->group && !e->dropped && ckpt_dtype_size(e->t->dtype) == 1 &&
-		    (ckpt_dtype_is_floating(e->t->dtype) ||
+		    (ckpt_dtype_is_floating(e->t->dtype) || may_be_codes(q, e) ||
 		     e->t->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2))
 			return ckpt_fail(err, CKPT_E_FORMAT,
 					 "'%s' is %s and has no scales beside it",

@@ -31,7 +31,8 @@ struct ckpt_quant_group;
 
 /*
  * The name of a part: the front that all parts of a weight have in common, and TEXT. Of two that a name
- * ends with the longer one counts. "": the front alone.
+ * ends with the longer one counts. "": the front alone. "*qdata": the front's last part begins and ends with "_", as "_w1_" of
+ * "X._w1_qdata".
  */
 struct ckpt_quant_suffix {
 	const char *text;
@@ -95,6 +96,8 @@ struct ckpt_quant_group {
 	const struct ckpt_value *instead;
 };
 
+struct ckpt_quant_names;
+
 struct ckpt_quant {
 	const struct ckpt_model *model;
 	struct ckpt_arena *arena;
@@ -114,6 +117,7 @@ struct ckpt_quant {
 	const char **dropped;	/* malloc */
 	struct ckpt_strmap
 		metadata; /* of all files: address of a struct ckpt_quant_pair, for the formats that have it */
+	const struct ckpt_quant_names *name_lists; /* arena: the lists of names in the metadata, one of each file */
 	const char **stale; /* arena: keys of metadata that tell the classes of tensors, sorted */
 	uint32_t stale_count;
 	uint32_t dropped_count, dropped_cap;

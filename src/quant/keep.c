@@ -5,10 +5,13 @@
 
 #include <string.h>
 
+/* Codes of bitsandbytes have any dtype, and a table and a state beside them. */
 static bool has_codes(const struct ckpt_quant_group *g)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS);
 
+	if (items && (g->parts[CKPT_PART_MAP].entry || g->parts[CKPT_PART_STATE].entry))
+		return true;
 	for (int r = CKPT_PART_ITEMS + 1; items && ckpt_quant_is_code(items->dtype) && r < CKPT_PART_ROLES;
 	     r++)
 		if (g->parts[r].entry)

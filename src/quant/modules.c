@@ -26,6 +26,23 @@ static int name_matches(const char *text, const char *module, struct ckpt_error 
 	       (all > len && module[all - len - 1] == '.' && !strcmp(module + all - len, text));
 }
 
+/*
+ * transformers 5.24, quantizers/quantizers_utils.py, should_convert_module(): a pattern from the start to the end of a part of the
+ * name, or what the name ends with. What Python cannot compile is an error there, too.
+ */
+static int transformers_matches(const char *text, const char *module, struct ckpt_error *err)
+{
+	size_t len = strlen(text), all = strlen(module);
+	char *pattern;
+	int rc;
+
+	if (asprintf(&pattern, "(?:%s)(?:(?<=\\.)|(?=\\.|$))", text) < 0)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_quant_pattern_matches(pattern, text, module, err);
+	free(pattern);
+	return rc ? rc : all >= len && !strcmp(module + all - len, text);
+}
+
 /* ModelOpt's lists have wildcards: * and ?. */
 static int wildcard_matches(const char *text, const char *module, struct ckpt_error *err)
 {
@@ -71,14 +88,14 @@ static const struct {
 	{ "compressed-tensors", "ignore", ckpt_quant_target_matches },
 	{ "modelopt", "ignore", wildcard_matches },
 	{ "modelopt", "exclude_modules", wildcard_matches },
-	{ "fp8", "modules_to_not_convert", name_matches },
+	{ "fp8", "modules_to_not_convert", transformers_matches },
 	{ "fp8", "ignored_layers", name_matches },
-	{ "mxfp4", "modules_to_not_convert", name_matches },
-	{ "awq", "modules_to_not_convert", name_matches },
+	{ "mxfp4", "modules_to_not_convert", transformers_matches },
+	{ "awq", "modules_to_not_convert", transformers_matches },
 	{ "gptq", "modules_to_not_convert", name_matches },
 	{ "gptq_v2", "modules_to_not_convert", name_matches },
-	{ "bitsandbytes", "llm_int8_skip_modules", name_matches },
-	{ "torchao", "modules_to_not_convert", name_matches },
+	{ "bitsandbytes", "llm_int8_skip_modules", transformers_matches },
+	{ "torchao", "modules_to_not_convert", transformers_matches },
 };
 
 static int list_matches(const struct ckpt_quant *q, const char *key, const char *text,
@@ -141,10 +158,11 @@ static int fail_config(const struct ckpt_quant *q, int rc, struct ckpt_error *er
 static int check_sparsity(const struct ckpt_quant *q, struct ckpt_error *err)
 {
 	const json_t *sparsity = json_object_get(q->config.says, "sparsity_config");
-	const char *format = ckpt_quant_config_text(sparsity, "format");
+	const json_t *says = json_object_get(sparsity, "format");
+	const char *format = json_string_value(says);
 	char shown[80];
 
-	if (!sparsity || json_is_null(sparsity) || (json_is_object(sparsity) && !format) ||
+	if (!sparsity || json_is_null(sparsity) || (json_is_object(sparsity) && (!says || json_is_null(says))) ||
 	    (format && !strcmp(format, "dense")))
 		return 0;
 	return fail_config(q,
@@ -162,8 +180,10 @@ static int check_transform(const struct ckpt_quant *q, struct ckpt_error *err)
 	const json_t *transform = json_object_get(q->config.says, "transform_config"),
 		     *groups = json_object_get(transform, "config_groups");
 
+	/* TransformConfig has nothing but config_groups, which are none if they are empty */
 	if (!transform || json_is_null(transform) ||
-	    (json_is_object(transform) && !json_object_size(groups)))
+	    (json_is_object(transform) && json_object_size(transform) == (groups != NULL) &&
+	     (!groups || json_is_null(groups) || (json_is_object(groups) && !json_object_size(groups)))))
 		return 0;
 	return fail_config(
 		q,
@@ -237,9 +257,14 @@ static int check_group(const struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	char *module = module_of(g->base, g->base_len);
 	const char *text, *key;
-	char shown[200], by[120];
+	char shown[200], by[120], *dot;
 	int rc = module ? is_excluded(g->quant, module, &text, &key, err) : ckpt_fail_nomem(err);
 	bool is_left_out = rc == 0 && in_block(g->quant, module) < 0;
+
+	if (rc == 0 && !*g->result && (dot = strrchr(module, '.'))) { /* a parameter, of the module that it is in */
+		*dot = '\0';
+		rc = is_excluded(g->quant, module, &text, &key, err);
+	}
 
 	free(module);
 	if (is_left_out)
@@ -265,22 +290,70 @@ static const char *leaf_of(const char *module)
 	return dot ? dot + 1 : module;
 }
 
-/* Does a group of the configuration name MODULE, or a pattern that means it? *TEXT: that. */
-static int is_named(const struct ckpt_quant *q, const char *module, const char **text,
+/* How long the name of the list is that MODULE's block is in: "model.layers" of "model.layers.0.mlp.up_proj". 0: it is in none. */
+static size_t blocks_len(const char *module)
+{
+	for (const char *dot = strchr(module, '.'); dot; dot = strchr(dot + 1, '.')) {
+		size_t digits = strspn(dot + 1, "0123456789");
+
+		if (digits && dot[1 + digits] == '.')
+			return (size_t)(dot - module);
+	}
+	return 0;
+}
+
+/* Of the modules that are quantized: the last parts of their names, and the lists of blocks that they are in. */
+struct quantized {
+	struct ckpt_strmap leaves, blocks;
+};
+
+static int add_name(const struct ckpt_quant *q, struct ckpt_strmap *map, const char *name, size_t len, struct ckpt_error *err)
+{
+	const char *kept = ckpt_arena_copy(q->arena, name, len);
+	bool there;
+
+	return kept && ckpt_strmap_insert(map, kept, len, 0, &there) ? 0 : ckpt_fail_nomem(err);
+}
+
+static int add_quantized(const struct ckpt_quant_group *g, struct quantized *all, struct ckpt_error *err)
+{
+	char *module = module_of(g->base, g->base_len);
+	const char *leaf = module ? leaf_of(module) : NULL;
+	int rc = module ? add_name(g->quant, &all->leaves, leaf, strlen(leaf), err) : ckpt_fail_nomem(err);
+
+	if (rc == 0)
+		rc = add_name(g->quant, &all->blocks, module, blocks_len(module), err);
+	free(module);
+	return rc;
+}
+
+/* optimum 1.2x, gptq/quantizer.py, convert_model(): the modules that are named are those of one list of blocks. */
+static bool is_in_blocks(const struct ckpt_quant *q, const char *module, const struct quantized *all)
+{
+	const char *blocks = ckpt_quant_config_text(q->config.says, "block_name_to_quantize");
+	size_t len = blocks ? strlen(blocks) : 0;
+
+	if (len)
+		return !strncmp(module, blocks, len) && module[len] == '.';
+	return ckpt_strmap_find(&all->blocks, module, blocks_len(module)) != NULL;
+}
+
+/* Does the configuration name MODULE, or a pattern of it that means it? *TEXT: that. */
+static int is_named(const struct ckpt_quant *q, const char *module, const struct quantized *all, const char **text,
 		    struct ckpt_error *err)
 {
 	const json_t *groups = json_object_get(q->config.says, "config_groups"), *group, *target;
 	const json_t *layers = json_object_get(q->config.says, "quantized_layers");
-	const char *key;
+	const char *key, *leaf = leaf_of(module);
+	/* a pattern may mean modules that are no matrices to multiply by, such as embeddings */
+	bool is_known = ckpt_strmap_find(&all->leaves, leaf, strlen(leaf));
 	size_t i;
 
-	if (!strcmp(q->format->name, "modelopt")) {
-		*text = module;
-		return json_object_get(layers, module) != NULL;
-	}
 	*text = module;
+	if (!strcmp(q->format->name, "modelopt"))
+		return json_object_get(layers, module) != NULL;
 	if (strcmp(q->format->name, "compressed-tensors") != 0)
-		return in_block(q, module) > 0;
+		return in_block(q, module) > 0 && is_in_blocks(q, module, all);
 	json_object_foreach((json_t *)groups, key, group)
 	{
 		json_array_foreach(json_object_get(group, "targets"), i, target)
@@ -288,7 +361,7 @@ static int is_named(const struct ckpt_quant *q, const char *module, const char *
 			int rc;
 
 			*text = json_string_value(target);
-			rc = *text ? ckpt_quant_target_matches(*text, module, err) : 0;
+			rc = *text && (is_known || strncmp(*text, "re:", 3) != 0) ? ckpt_quant_target_matches(*text, module, err) : 0;
 			if (rc)
 				return rc;
 		}
@@ -304,17 +377,16 @@ static bool may_be_whole(const struct ckpt_quant_entry *e)
 }
 
 static int check_entry(const struct ckpt_quant *q, const struct ckpt_quant_entry *e,
-		       const struct ckpt_strmap *leaves, struct ckpt_error *err)
+		       const struct quantized *all, struct ckpt_error *err)
 {
 	char *module = module_of(e->key, e->key_len);
-	const char *text, *by, *key, *leaf;
+	const char *text, *by, *key;
 	char shown[200], name[120];
 	int rc;
 
 	if (!module)
 		return ckpt_fail_nomem(err);
-	leaf = leaf_of(module);
-	rc = ckpt_strmap_find(leaves, leaf, strlen(leaf)) ? is_named(q, module, &text, err) : 0;
+	rc = is_named(q, module, all, &text, err);
 	if (rc > 0) {
 		rc = is_excluded(q, module, &by, &key, err);
 		if (rc == 0)
@@ -330,9 +402,8 @@ static int check_entry(const struct ckpt_quant *q, const struct ckpt_quant_entry
 
 int ckpt_quant_check_modules(const struct ckpt_quant *q, struct ckpt_error *err)
 {
-	struct ckpt_strmap leaves = { 0 };
+	struct quantized all = { 0 };
 	int rc = 0;
-	bool there;
 
 	if (!q->config.says)
 		return 0;
@@ -342,21 +413,14 @@ int ckpt_quant_check_modules(const struct ckpt_quant *q, struct ckpt_error *err)
 	if (rc == 0)
 		rc = check_blocks(q, err);
 	for (uint32_t i = 0; rc == 0 && i < q->group_count; i++) {
-		const struct ckpt_quant_group *g = q->groups[i];
-		char *module, *leaf;
-
-		rc = check_group(g, err);
-		module = rc == 0 ? module_of(g->base, g->base_len) : NULL;
-		leaf = module ? ckpt_arena_copy(q->arena, leaf_of(module), strlen(leaf_of(module)))
-			      : NULL;
-		if (rc == 0 &&
-		    (!leaf || !ckpt_strmap_insert(&leaves, leaf, strlen(leaf), i, &there)))
-			rc = ckpt_fail_nomem(err);
-		free(module);
+		rc = check_group(q->groups[i], err);
+		if (rc == 0)
+			rc = add_quantized(q->groups[i], &all, err);
 	}
 	for (uint32_t i = 0; rc == 0 && i < q->entry_count; i++)
 		if (may_be_whole(&q->entries[i]))
-			rc = check_entry(q, &q->entries[i], &leaves, err);
-	ckpt_strmap_clear(&leaves);
+			rc = check_entry(q, &q->entries[i], &all, err);
+	ckpt_strmap_clear(&all.leaves);
+	ckpt_strmap_clear(&all.blocks);
 	return rc;
 }

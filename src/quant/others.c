@@ -7,6 +7,7 @@
  * since plain tensors may be called ".scales", too.
  */
 #include "quant/fill.h"
+#include "quant/find.h"
 
 #include "base/buf.h"
 #include "base/text.h"
@@ -20,25 +21,11 @@ struct scope {
 	struct ckpt_strmap by_key; /* number of the entry */
 };
 
-static bool is_code(enum ckpt_dtype dtype)
-{
-	return dtype == CKPT_DTYPE_INT32 ||
-	       (dtype != CKPT_DTYPE_BOOL && dtype != CKPT_DTYPE_UNKNOWN &&
-		ckpt_dtype_size(dtype) == 1);
-}
-
-/* Does the key of E end with SUFFIX, whose dot is missing where nothing is in front of it? *FRONT: of how many bytes that is. */
+/* Does the key of E end with SUFFIX? "": in any case. *FRONT: how many bytes are in front of it. */
 static bool ends_with(const struct ckpt_quant_entry *e, const char *suffix, uint32_t *front)
 {
-	size_t len = strlen(suffix);
-
-	*front = 0;
-	if (len && e->key_len == len - 1 && suffix[0] == '.')
-		return !memcmp(e->key, suffix + 1, len - 1);
-	if (e->key_len <= len || memcmp(e->key + e->key_len - len, suffix, len) != 0)
-		return false;
-	*front = e->key_len - (uint32_t)len;
-	return true;
+	*front = e->key_len;
+	return *suffix ? ckpt_quant_ends_as(e, suffix, front) : e->key_len > 0;
 }
 
 /* 1: *OUT is the scales as FORMAT calls them of what has the first FRONT bytes of E's key, and no weight took it. */
@@ -47,15 +34,12 @@ static int find_scales(const struct scope *scope, const struct ckpt_quant_format
 		       const struct ckpt_quant_entry **out, struct ckpt_error *err)
 {
 	for (const struct ckpt_quant_suffix *s = format->suffixes; s->text; s++) {
-		const char *text = s->text + (!front && s->text[0] == '.');
 		struct ckpt_buf key = { 0 };
 		const uint64_t *at = NULL;
 		bool bad;
 
-		if (s->role != CKPT_PART_SCALES)
+		if (s->role != CKPT_PART_SCALES || !ckpt_quant_add_key(e->key, front, s->text, &key))
 			continue;
-		ckpt_buf_add(&key, e->key, front);
-		ckpt_buf_add(&key, text, strlen(text));
 		bad = key.bad;
 		if (!bad)
 			at = ckpt_strmap_find(&scope->by_key, (char *)key.data, key.len);
@@ -112,6 +96,28 @@ static int check_entry(const struct scope *scope, const struct ckpt_quant_entry 
 	return 0;
 }
 
+/*
+ * E, the state or the table of a weight of bitsandbytes, whose codes are of any dtype (bnb_4bit_quant_storage), so that only what
+ * stands beside them tells.
+ */
+static int check_state(const struct scope *scope, const struct ckpt_quant_entry *e, struct ckpt_error *err)
+{
+	static const char *const names[] = { ".quant_state.bitsandbytes__nf4", ".quant_state.bitsandbytes__fp4", ".quant_map" };
+	const struct ckpt_quant_format *other = NULL;
+
+	for (size_t i = 0; i < ckpt_quant_format_count; i++)
+		if (!strcmp(ckpt_quant_formats[i].name, "bitsandbytes"))
+			other = &ckpt_quant_formats[i];
+	for (size_t i = 0; other && i < sizeof(names) / sizeof(names[0]); i++) {
+		uint32_t front;
+		const uint64_t *at = ends_with(e, names[i], &front) ? ckpt_strmap_find(&scope->by_key, e->key, front) : NULL;
+
+		if (at && !scope->q->entries[*at].group)
+			return fail_both(scope->q, other, &scope->q->entries[*at], e, err);
+	}
+	return 0;
+}
+
 static int check_mapping(struct scope *scope, struct ckpt_error *err)
 {
 	const struct ckpt_quant_entry *entries = scope->q->entries;
@@ -123,8 +129,11 @@ static int check_mapping(struct scope *scope, struct ckpt_error *err)
 					&there))
 			rc = ckpt_fail_nomem(err);
 	for (uint32_t i = scope->from; rc == 0 && i < scope->to; i++)
-		if (!entries[i].group && !entries[i].dropped && is_code(entries[i].t->dtype))
+		if (!entries[i].group && !entries[i].dropped && ckpt_quant_is_code(entries[i].t->dtype))
 			rc = check_entry(scope, &entries[i], err);
+	for (uint32_t i = scope->from; rc == 0 && i < scope->to; i++)
+		if (!entries[i].group && !entries[i].dropped)
+			rc = check_state(scope, &entries[i], err);
 	ckpt_strmap_clear(&scope->by_key);
 	return rc;
 }
@@ -143,4 +152,38 @@ int ckpt_quant_check_others(const struct ckpt_quant *q, struct ckpt_error *err)
 		rc = check_mapping(&scope, err);
 	}
 	return rc;
+}
+
+int ckpt_quant_check_orphans(const struct ckpt_quant *q, struct ckpt_error *err)
+{
+	static const struct {
+		const char *suffix, *format;
+	} parts[] = { { ".weight_scale_inv", "fp8" },
+		      { ".weight_packed", "compressed-tensors" },
+		      { ".weight_global_scale", "compressed-tensors" },
+		      { ".weight_zero_point", "compressed-tensors" },
+		      { ".weight_g_idx", "compressed-tensors" },
+		      { ".weight_scale_2", "modelopt" },
+		      { ".qweight", "gptq or awq" },
+		      { ".qzeros", "gptq or awq" },
+		      { ".SCB", "bitsandbytes" },
+		      { ".weight.absmax", "bitsandbytes" },
+		      { ".quant_map", "bitsandbytes" },
+		      { ".nested_absmax", "bitsandbytes" },
+		      { ".nested_quant_map", "bitsandbytes" },
+		      { ".quant_state.bitsandbytes__nf4", "bitsandbytes" },
+		      { ".quant_state.bitsandbytes__fp4", "bitsandbytes" } };
+	char shown[200];
+	uint32_t front;
+
+	for (uint32_t i = 0; i < q->entry_count; i++) {
+		const struct ckpt_quant_entry *e = &q->entries[i];
+
+		for (size_t k = 0; !e->group && !e->dropped && k < sizeof(parts) / sizeof(parts[0]); k++)
+			if (ckpt_quant_ends_as(e, parts[k].suffix, &front))
+				return ckpt_fail(err, CKPT_E_FORMAT,
+						 "'%s' is a part of a weight that is quantized as %s has it, and the rest of that is missing",
+						 ckpt_escape(shown, sizeof(shown), e->t->name, strlen(e->t->name)), parts[k].format);
+	}
+	return 0;
 }

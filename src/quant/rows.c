@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "tensor/cast.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +213,18 @@ static int check_whole(const char *name, const float *zeros, size_t count, struc
 	return 0;
 }
 
+static int check_only(const char *name, int32_t only, const float *zeros, size_t count, struct ckpt_error *err)
+{
+	char shown[200];
+
+	for (size_t i = 0; i < count; i++)
+		if ((int32_t)zeros[i] != only)
+			return ckpt_fail(err, CKPT_E_FORMAT,
+					 "'%s' has the zero point %" PRId32 ", and the configuration says that there is none but %" PRId32,
+					 ckpt_escape(shown, sizeof(shown), name, strlen(name)), (int32_t)zeros[i], only);
+	return 0;
+}
+
 /* Codes of zero points that lie along the rows of the scales: in one row of words, or in two. */
 static int unpack_zero_row(struct ckpt_quant_reader *r, uint64_t base, uint64_t row, uint64_t first,
 			   size_t count, struct ckpt_error *err)
@@ -287,7 +300,7 @@ static int read_zeros(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row
 		mask = (1u << q->w.bits) - 1;
 	for (size_t i = 0; rc == 0 && i < count; i++)
 		r->zeros[i] = (float)((r->codes[i] + q->w.zero_add) & mask);
-	return rc;
+	return rc == 0 && q->w.only_zeros ? check_only(q->w.only_zeros, q->w.only_zero, r->zeros, count, err) : rc;
 }
 
 static bool has_zeros(const struct ckpt_dequant *q)

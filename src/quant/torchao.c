@@ -6,13 +6,15 @@
  * IntxUnpackedToInt8Tensor; prototype/mx_formats, to_dtype() of MXTensor, dequantize() of NVFP4Tensor.
  *
  * What must stay true: the class is what the metadata say, never what names and dtypes look like; a class
- * that is not known here, and scales in cuBLAS' order, are refused.
+ * that is not known here, and scales in cuBLAS' order, are refused. So is a tensor that torchao would not build of the file,
+ * unflatten_tensor_state_dict(): "tensor_names" does not list it, or its parts are not those that the metadata list.
  */
 #include "quant/fill.h"
 
 #include "base/buf.h"
 #include "base/text.h"
 #include "format/format.h"
+#include "tensor/shape.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,20 +26,43 @@
 struct pair {
 	const char *value;
 	size_t len;
+	bool differs; /* another file of the set says another thing */
 };
+
+struct ckpt_quant_names {
+	struct pair list;
+	const struct ckpt_quant_names *next;
+};
+
+static bool is_names(const char *key, size_t len)
+{
+	return len == 12 && !memcmp(key, "tensor_names", 12);
+}
 
 static int add_pair(void *ctx, const char *key, size_t key_len, const char *value, size_t value_len)
 {
 	struct ckpt_quant *q = ctx;
 	struct pair *pair = ckpt_arena_alloc(q->arena, sizeof(*pair));
+	struct ckpt_quant_names *names = is_names(key, key_len) ? ckpt_arena_alloc(q->arena, sizeof(*names)) : NULL;
+	uint64_t *slot;
 	bool there;
 
-	if (!pair)
+	if (!pair || (is_names(key, key_len) && !names))
 		return CKPT_E_NOMEM;
-	*pair = (struct pair){ value, value_len };
-	return ckpt_strmap_insert(&q->metadata, key, key_len, (uintptr_t)pair, &there)
-		       ? 0
-		       : CKPT_E_NOMEM;
+	*pair = (struct pair){ value, value_len, false };
+	slot = ckpt_strmap_insert(&q->metadata, key, key_len, (uintptr_t)pair, &there);
+	if (!slot)
+		return CKPT_E_NOMEM;
+	if (there) {
+		struct pair *first = (struct pair *)(uintptr_t)*slot;
+
+		first->differs |= first->len != value_len || memcmp(first->value, value, value_len) != 0;
+	}
+	if (names) {
+		*names = (struct ckpt_quant_names){ *pair, q->name_lists };
+		q->name_lists = names;
+	}
+	return 0;
 }
 
 static int read_metadata(struct ckpt_quant *q, struct ckpt_error *err)
@@ -80,25 +105,165 @@ static bool has_group(const struct ckpt_strmap *names, const struct ckpt_strmap_
 	return ckpt_strmap_find(names, e->key, e->len) != NULL;
 }
 
+/* What is in front of the parts of the tensor NAME, "X._w1_" of "X.w1", and PART. */
+static void add_part_name(struct ckpt_buf *out, const char *name, size_t len, const char *part)
+{
+	const char *dot = memrchr(name, '.', len);
+	size_t front = dot ? (size_t)(dot + 1 - name) : 0;
+
+	ckpt_buf_add(out, name, front);
+	ckpt_buf_add_u8(out, '_');
+	ckpt_buf_add(out, name + front, len - front);
+	ckpt_buf_add_u8(out, '_');
+	ckpt_buf_add(out, part, strlen(part));
+}
+
+static int fail_missing(const struct ckpt_strmap_entry *e, const char *type, struct ckpt_error *err)
+{
+	struct ckpt_buf part = { 0 };
+	char shown[160], class[80], shown_part[160];
+	int rc;
+
+	add_part_name(&part, e->key, e->len, "qdata");
+	rc = part.bad ? ckpt_fail_nomem(err)
+		      : ckpt_fail(err, CKPT_E_FORMAT, "'%s' is a %s by the metadata, and its '%s' is missing",
+				  ckpt_escape(shown, sizeof(shown), e->key, e->len),
+				  ckpt_escape(class, sizeof(class), type, strlen(type)),
+				  ckpt_escape(shown_part, sizeof(shown_part), (char *)part.data, part.len));
+	ckpt_buf_clear(&part);
+	return rc;
+}
+
 static int check_pair(struct ckpt_quant *q, const struct ckpt_strmap *names,
 		      const struct ckpt_strmap_entry *e, struct ckpt_error *err)
 {
 	json_t *says = parse(e);
 	const char *type = ckpt_quant_config_text(says, "_type");
-	char shown[160], class[80];
 	int rc = 0;
 
-	if (!says && !(e->len == 12 && !memcmp(e->key, "tensor_names", 12)))
+	if (!says && !is_names(e->key, e->len))
 		return 0;
 	q->stale[q->stale_count] = ckpt_arena_copy(q->arena, e->key, e->len);
 	if (!q->stale[q->stale_count++])
 		rc = ckpt_arena_fail(q->arena, err);
 	else if (type && strcmp(type, "Tensor") != 0 && !has_group(names, e))
-		rc = ckpt_fail(err, CKPT_E_FORMAT,
-			       "'%s' is a %s by the metadata, and its parts are missing",
-			       ckpt_escape(shown, sizeof(shown), e->key, e->len),
-			       ckpt_escape(class, sizeof(class), type, strlen(type)));
+		rc = fail_missing(e, type, err);
 	json_decref(says);
+	return rc;
+}
+
+/* ---- what torchao builds ---- */
+
+/* The names that "tensor_names" lists, of all files. */
+static int list_names(struct ckpt_quant *q, struct ckpt_strmap *listed, struct ckpt_error *err)
+{
+	for (const struct ckpt_quant_names *n = q->name_lists; n; n = n->next) {
+		json_error_t why;
+		json_t *list = json_loadb(n->list.value, n->list.len, 0, &why), *name;
+		struct ckpt_strmap own = { 0 }; /* another file of the set may list it, too */
+		bool fits = json_is_array(list), there, is_twice;
+		char shown[160];
+		size_t i;
+		int rc = 0;
+
+		json_array_foreach(list, i, name)
+		{
+			const char *text = json_string_value(name), *kept;
+
+			fits &= text != NULL;
+			if (!text || rc < 0)
+				continue;
+			kept = ckpt_arena_copy(q->arena, text, strlen(text));
+			if (!kept || !ckpt_strmap_insert(listed, kept, strlen(kept), 0, &there) ||
+			    !ckpt_strmap_insert(&own, kept, strlen(kept), 0, &is_twice))
+				rc = ckpt_fail_nomem(err);
+			else if (is_twice)
+				rc = ckpt_fail(err, CKPT_E_FORMAT, "'tensor_names' in the metadata lists '%s' twice",
+					       ckpt_escape(shown, sizeof(shown), kept, strlen(kept)));
+			else if (!ckpt_strmap_find(&q->metadata, kept, strlen(kept)))
+				rc = ckpt_fail(err, CKPT_E_FORMAT, "'tensor_names' in the metadata lists '%s', of which they say nothing",
+					       ckpt_escape(shown, sizeof(shown), kept, strlen(kept)));
+		}
+		json_decref(list);
+		ckpt_strmap_clear(&own);
+		if (rc == 0 && !fits)
+			rc = ckpt_fail(err, CKPT_E_FORMAT, "'tensor_names' in the metadata is no list of names");
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static bool lists(const json_t *names, const char *part)
+{
+	const json_t *name;
+	size_t i;
+
+	json_array_foreach(names, i, name)
+		if (json_is_string(name) && !strcmp(json_string_value(name), part))
+			return true;
+	return false;
+}
+
+static const char *const activations[] = { "act_quant_scale", "act_quant_zero_point", "act_per_tensor_scale" };
+enum { ACTIVATIONS = sizeof(activations) / sizeof(activations[0]) };
+
+/* Scales of activations are of no use here, but torchao builds no tensor whose parts are not those that are listed. */
+static int check_activations(const struct ckpt_quant_group *g, const struct ckpt_strmap *keys, const json_t *names,
+			     struct ckpt_error *err)
+{
+	for (size_t i = 0; i < ACTIVATIONS; i++) {
+		struct ckpt_buf key = { 0 };
+		bool is_there, is_bad;
+
+		add_part_name(&key, g->key, strlen(g->key), activations[i]);
+		is_bad = key.bad;
+		is_there = !is_bad && ckpt_strmap_find(keys, (char *)key.data, key.len);
+		ckpt_buf_clear(&key);
+		if (is_bad)
+			return ckpt_fail_nomem(err);
+		if (is_there != lists(names, activations[i]))
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+						 is_there ? "the metadata do not list its part '%s', which is there"
+							  : "the metadata list a part '%s', which is missing",
+						 activations[i]);
+	}
+	return 0;
+}
+
+static int check_built(const struct ckpt_quant_group *g, const struct ckpt_strmap *listed,
+		       const struct ckpt_strmap *keys, struct ckpt_error *err)
+{
+	const uint64_t *at = ckpt_strmap_find(&g->quant->metadata, g->key, strlen(g->key));
+	json_t *says;
+	int rc;
+
+	if (!g->quant->name_lists)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "the metadata have no 'tensor_names', without which torchao builds nothing");
+	if (!ckpt_strmap_find(listed, g->key, strlen(g->key)))
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "'tensor_names' in the metadata does not list its tensor, which torchao does not build then");
+	says = at ? parse(&(struct ckpt_strmap_entry){ .value = *at }) : NULL;
+	rc = check_activations(g, keys, json_object_get(says, "_tensor_data_names"), err);
+	json_decref(says);
+	return rc;
+}
+
+static int check_all_built(struct ckpt_quant *q, struct ckpt_error *err)
+{
+	struct ckpt_strmap listed = { 0 }, keys = { 0 };
+	int rc = q->group_count ? list_names(q, &listed, err) : 0;
+	bool there;
+
+	for (uint32_t i = 0; rc == 0 && q->group_count && i < q->entry_count; i++)
+		if (!ckpt_strmap_insert(&keys, q->entries[i].key, q->entries[i].key_len, i, &there))
+			rc = ckpt_fail_nomem(err);
+	for (uint32_t i = 0; rc == 0 && i < q->group_count; i++)
+		if (q->groups[i]->key)
+			rc = check_built(q->groups[i], &listed, &keys, err);
+	ckpt_strmap_clear(&listed);
+	ckpt_strmap_clear(&keys);
 	return rc;
 }
 
@@ -113,19 +278,62 @@ int ckpt_check_torchao(struct ckpt_quant *q, struct ckpt_error *err)
 			   : NULL;
 	if (rc == 0 && !q->stale)
 		rc = ckpt_arena_fail(q->arena, err);
-	for (uint32_t i = 0; rc == 0 && i < q->group_count; i++)
-		if (!ckpt_strmap_insert(&names, q->groups[i]->key, strlen(q->groups[i]->key), i,
-					&there))
+	for (uint32_t i = 0; rc == 0 && i < q->group_count; i++) {
+		const char *key = q->groups[i]->key; /* NULL: of a group that was not filled */
+
+		if (key && !ckpt_strmap_insert(&names, key, strlen(key), i, &there))
 			rc = ckpt_fail_nomem(err);
+	}
 	for (size_t i = 0; rc == 0 && i < q->metadata.count; i++)
 		rc = check_pair(q, &names, &q->metadata.entries[i], err);
 	if (rc == 0 && q->stale_count)
 		qsort(q->stale, q->stale_count, sizeof(*q->stale), by_text);
 	ckpt_strmap_clear(&names);
-	return rc;
+	return rc < 0 ? rc : check_all_built(q, err);
 }
 
 /* ---- classes ---- */
+
+/* object_from_dict() in torchao: what the classes are given has to be what it can make, and all that has no default. */
+static int check_dtypes(const struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
+{
+	static const char *const keys[] = { "dtype", "orig_dtype", "_orig_dtype", "elem_dtype", "target_dtype" };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const json_t *dtype = json_object_get(data, keys[i]);
+		const char *type = ckpt_quant_config_text(dtype, "_type"), *name = ckpt_quant_config_text(dtype, "_data");
+		bool is_integer = i == 4; /* of 1 to 8 bits, of which ckpt_dtype_find() knows one */
+
+		if (!dtype || json_is_null(dtype))
+			continue;
+		if (!type || strcmp(type, "torch.dtype") != 0 || !name ||
+		    (is_integer ? strncmp(name, "int", 3) != 0 || name[3] < '1' || name[3] > '8' || name[4]
+				: ckpt_dtype_find(name) == CKPT_DTYPE_UNKNOWN))
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata say a %s that is none", keys[i]);
+	}
+	return 0;
+}
+
+static int check_settings(const struct ckpt_quant_group *g, const json_t *says, struct ckpt_error *err)
+{
+	static const struct {
+		const char *type, *key, *before; /* BEFORE: as torchao before 0.18 calls it */
+	} required[] = { { "Int8Tensor", "dtype", "dtype" },
+			 { "IntxUnpackedToInt8Tensor", "dtype", "dtype" },
+			 { "MXTensor", "orig_dtype", "_orig_dtype" },
+			 { "MXTensor", "kernel_preference", "kernel_preference" },
+			 { "MXTensor", "is_swizzled_scales", "_is_swizzled_scales" },
+			 { "NVFP4Tensor", "orig_dtype", "_orig_dtype" } };
+	const char *type = ckpt_quant_config_text(says, "_type");
+	const json_t *data = json_object_get(says, "_data");
+
+	for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++)
+		if (!strcmp(required[i].type, type) && !json_object_get(data, required[i].key) &&
+		    !json_object_get(data, required[i].before))
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata say no %s, without which torchao builds no %s",
+						 required[i].key, required[i].type);
+	return check_dtypes(g, data, err);
+}
 
 static enum ckpt_dtype dtype_of(const json_t *data, const char *key)
 {
@@ -140,16 +348,29 @@ static enum ckpt_dtype promoted(enum ckpt_dtype a, enum ckpt_dtype b)
 	return a == b ? a : CKPT_DTYPE_FLOAT32;
 }
 
-/* Blocks as block_size says, whose scales are as many in each dimension. */
+/* Blocks as block_size says, whose scales are as many in each dimension: each in one matrix, or one for all of them. */
 static int fill_blocks(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
 	const json_t *size = json_object_get(data, "block_size");
-	int64_t rows = json_integer_value(json_array_get(size, 0)),
-		cols = json_integer_value(json_array_get(size, 1));
+	const struct ckpt_tensor *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
+	int64_t rows = json_integer_value(json_array_get(size, g->ndim - 2)),
+		cols = json_integer_value(json_array_get(size, g->ndim - 1));
+	bool is_in_one = true, is_all = scales->ndim == g->ndim && ckpt_shape_numel(scales->shape, scales->ndim) == 1;
 
-	if (json_array_size(size) != 2 || rows <= 0 || cols <= 0 || g->ndim != 2)
+	if (json_array_size(size) != g->ndim || rows <= 0 || cols <= 0)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
-					 "block_size in the metadata is no pair of sizes");
+					 "block_size is not a size for each dimension");
+	for (uint32_t i = 0; i < g->ndim; i++) {
+		int64_t one = json_integer_value(json_array_get(size, i));
+
+		is_in_one &= i + 2 >= g->ndim || one == 1;
+		is_all &= one > 0 && (uint64_t)one == g->shape[i];
+	}
+	if (!is_in_one && is_all)
+		return ckpt_fill_single(g, err);
+	if (!is_in_one)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "block_size has blocks of several matrices, which ckpt does not know");
 	if (g->weight.rows % (uint64_t)rows || g->weight.cols % (uint64_t)cols)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					 "no whole blocks of %" PRId64 " x %" PRId64, rows, cols);
@@ -181,8 +402,9 @@ static int want(const struct ckpt_quant_group *g, enum ckpt_part_role role, bool
 static int fill_float8(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
 	enum ckpt_dtype scale = ckpt_quant_tensor(g, CKPT_PART_SCALES)->dtype;
-	int rc = want(g, CKPT_PART_ITEMS, g->weight.item == CKPT_DTYPE_FLOAT8_E4M3FN,
-		      "float8_e4m3fn", err);
+	int rc = want(g, CKPT_PART_ITEMS,
+		      g->weight.item == CKPT_DTYPE_FLOAT8_E4M3FN || g->weight.item == CKPT_DTYPE_FLOAT8_E5M2,
+		      "float8_e4m3fn or float8_e5m2", err);
 
 	if (rc == 0)
 		rc = want(g, CKPT_PART_SCALES, ckpt_fill_is_wide(scale), "float32 or bfloat16",
@@ -192,7 +414,8 @@ static int fill_float8(struct ckpt_quant_group *g, const json_t *data, struct ck
 	ckpt_fill_arithmetic(g, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT32);
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 1, err);
-	snprintf(g->scheme, sizeof(g->scheme), "FP8 (e4m3) of torchao");
+	snprintf(g->scheme, sizeof(g->scheme), "FP8 (%s) of torchao",
+		 g->weight.item == CKPT_DTYPE_FLOAT8_E5M2 ? "e5m2" : "e4m3");
 	return rc < 0 ? rc : fill_blocks(g, data, err);
 }
 
@@ -305,7 +528,7 @@ static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckp
 	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 16, err);
 }
 
-/* The metadata list the parts that there are, and no others but those of activations. */
+/* The metadata list the parts that there are, each once, and no others but those of activations: see check_activations(). */
 static int check_parts(const struct ckpt_quant_group *g, const json_t *says, struct ckpt_error *err)
 {
 	static const struct {
@@ -322,17 +545,19 @@ static int check_parts(const struct ckpt_quant_group *g, const json_t *says, str
 	json_array_foreach(names, i, name)
 	{
 		const char *text = json_string_value(name);
-		bool is_there = text && !strncmp(text, "act_", 4);
+		bool is_there = false, is_twice = false;
 
+		for (size_t k = 0; text && k < i; k++)
+			is_twice |= json_equal(json_array_get(names, k), (json_t *)name);
+		for (size_t k = 0; text && k < ACTIVATIONS; k++)
+			is_there |= !strcmp(text, activations[k]);
 		for (size_t k = 0; text && k < sizeof(parts) / sizeof(parts[0]); k++)
 			if (!strcmp(text, parts[k].name) && g->parts[parts[k].role].entry)
 				is_there = ++listed;
-		if (!is_there)
-			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
-						 "the metadata list a part '%s', which is missing",
-						 text ? ckpt_escape(shown, sizeof(shown), text,
-								    strlen(text))
-						      : "?");
+		if (!is_there || is_twice)
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the metadata list a part '%s'%s",
+						 text ? ckpt_escape(shown, sizeof(shown), text, strlen(text)) : "?",
+						 is_twice ? " twice" : ", which is missing");
 	}
 	for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
 		there += g->parts[parts[k].role].entry != NULL;
@@ -351,12 +576,17 @@ static int fill_class(struct ckpt_quant_group *g, const json_t *says, struct ckp
 	g->weight.code = CKPT_QUANT_NUMBER;
 	g->weight.item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
 	g->weight.bits = 8;
-	if (ckpt_quant_config_true(data, "is_swizzled_scales", false) ||
-	    ckpt_quant_config_true(data, "_is_swizzled_scales", false))
-		return ckpt_fail(
-			err, CKPT_E_UNSUPPORTED,
-			"'%.200s' has its scales in the order of cuBLAS (is_swizzled_scales)",
-			g->parts[CKPT_PART_SCALES].entry->t->name);
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *swizzled = json_object_get(data, &"_is_swizzled_scales"[!i]);
+
+		if (swizzled && !json_is_boolean(swizzled)) /* torchao asks whether Python takes it for true */
+			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+						 "the metadata's is_swizzled_scales is neither true nor false");
+		if (json_is_true(swizzled))
+			return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+					 "'%.200s' has its scales in the order of cuBLAS (is_swizzled_scales)",
+					 g->parts[CKPT_PART_SCALES].entry->t->name);
+	}
 	if (strcmp(type, "NVFP4Tensor") != 0 && g->parts[CKPT_PART_GLOBAL].entry)
 		return ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "only NVFP4Tensor has one");
 	if ((!strcmp(type, "NVFP4Tensor") || !strcmp(type, "MXTensor")) &&
@@ -385,29 +615,53 @@ int ckpt_fill_torchao_class(struct ckpt_quant_group *g, const json_t *says, stru
 	return rc < 0 ? rc : fill_class(g, says, err);
 }
 
+/* "X.weight" of X, "X.w1" of "X._w1_". */
+static int name_tensor(struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	bool is_weight = g->parts[CKPT_PART_ITEMS].suffix[0] != '*';
+	const char *dot = memrchr(g->base, '.', g->base_len);
+	uint32_t front = is_weight ? g->base_len : dot ? (uint32_t)(dot + 1 - g->base) : 0;
+	struct ckpt_buf key = { 0 };
+
+	ckpt_buf_add(&key, g->base, front);
+	if (is_weight)
+		ckpt_buf_add(&key, &".weight"[!front], strlen(".weight") - !front);
+	else
+		ckpt_buf_add(&key, g->base + front + 1, g->base_len - front - 2);
+	g->base = key.bad ? NULL : ckpt_arena_copy(g->quant->arena, key.data, key.len);
+	g->base_len = (uint32_t)key.len;
+	g->result = "";
+	ckpt_buf_clear(&key);
+	return g->base ? 0 : ckpt_fail_nomem(err);
+}
+
 int ckpt_fill_torchao(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
-	struct ckpt_strmap *metadata = &g->quant->metadata;
-	struct ckpt_buf key = { 0 };
+	const struct pair *pair = NULL;
 	uint64_t *at;
 	json_t *says = NULL;
 	int rc = read_metadata(g->quant, err);
 
+	if (rc == 0)
+		rc = name_tensor(g, err);
 	if (rc < 0)
 		return rc;
-	ckpt_buf_add(&key, g->base, g->base_len);
-	ckpt_buf_add(&key, &".weight"[!g->base_len], strlen(".weight") - !g->base_len);
-	if (key.bad)
-		return ckpt_fail_nomem(err);
-	at = ckpt_strmap_find(metadata, (char *)key.data, key.len);
-	if (at)
+	at = ckpt_strmap_find(&g->quant->metadata, g->base, g->base_len);
+	if (at) {
+		pair = (const struct pair *)(uintptr_t)*at;
 		says = parse(&(struct ckpt_strmap_entry){ .value = *at });
-	ckpt_buf_clear(&key);
+	}
+	if (says && pair->differs) {
+		json_decref(says);
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the files of the set say different things of its class");
+	}
 	if (!says)
 		return ckpt_quant_misfit(
 			g, CKPT_PART_ITEMS, err,
 			"the metadata of the file do not say of which class of torchao");
-	rc = ckpt_fill_torchao_class(g, says, err);
+	rc = check_settings(g, says, err);
+	if (rc == 0)
+		rc = ckpt_fill_torchao_class(g, says, err);
 	json_decref(says);
 	return rc;
 }

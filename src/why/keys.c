@@ -58,6 +58,7 @@ static const struct {
 	{ "missing keys in source state_dict:", true },
 	{ "unexpected key in source state_dict:", false },
 	{ "and are newly initialized:", true },
+	{ "weights were not initialized from checkpoint:", true }, /* vLLM */
 	{ "were not used when initializing ", false },
 };
 

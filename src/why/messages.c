@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages that are recognized, in one table: of torch 0.4 to 2.14, pickle, transformers,
- * Lightning, safetensors, DeepSpeed, vLLM and bitsandbytes.
+ * Lightning, safetensors, DeepSpeed, vLLM, bitsandbytes and torchao.
  *
  * Every message of the table that occurs in the error is explained, in the order of the table: put
  * particular ones first. A general one ("Weights only load failed") counts only where no other was
@@ -31,11 +31,17 @@ static const char trusted[] = ">>> torch.load(PATH, weights_only=False)";
 static const char trust[] =
 	"weights_only=False runs what the file says: only if you trust where it comes from";
 
+/* Parts of quantized weights that a module has beside its own attributes. */
+#define QUANT_ATTRIBUTES \
+	"weight_scale(?:_inv|_2)?|weight_global_scale|weight_packed|weight_zero_point|weight_g_idx|qweight|qzeros|g_idx|" \
+	"absmax|quant_map|input_scale|k_scale|v_scale"
+
 static const struct message messages[] = {
 	/* load_state_dict() */
 	{ .pattern =
 		  "(?:Missing|Unexpected) key\\(s\\) in state_dict:|missing_keys=\\[['\"]|unexpected_keys=\\[['\"]|"
 		  "(?:missing keys|unexpected key) in source state_dict:|and are newly initialized: ?[\\[{]|"
+		  "weights were not initialized from checkpoint: ?[\\[{]|"
 		  "were not used when initializing \\S+: ?[\\[{]",
 	  .checks = { ckpt_why_explain_keys } },
 	{ .pattern =
@@ -260,7 +266,7 @@ static const struct message messages[] = {
 	  .checks = { ckpt_why_explain_import } },
 	{ .pattern = "module '([^']+)' has no attribute '([^']+)'",
 	  .checks = { ckpt_why_explain_import } },
-	/* quantized weights: transformers, vLLM, bitsandbytes, and torch about numbers of 8 bits */
+	/* quantized weights: transformers, vLLM, bitsandbytes, torchao, and torch about numbers of 8 bits */
 	{ .pattern =
 		  "There is no module or parameter named ['\"]?([^'\"\\s]{1,300}?(?:scales?|scale_inv|scale_2|zero_point|weight_packed|"
 		  "weight_shape|g_idx|qweight|qzeros|absmax|quant_map|bitsandbytes__[nf]f?p?4|SCB|_blocks|_qdata))(?=['\"\\s])",
@@ -284,6 +290,16 @@ static const struct message messages[] = {
 		  "not implemented for 'Float8_|Promotion for Float8 Types is not supported|Undefined type Float8_|"
 		  "have the same dtype, but got[^\\n]{1,60}(?:Float8_|signed char)",
 	  .checks = { ckpt_why_explain_float8 } },
+	{ .pattern = "object has no attribute '(" QUANT_ATTRIBUTES ")'",
+	  .checks = { ckpt_why_explain_quant_attribute } },
+	{ .pattern =
+		  "Weight shape \\((\\d{1,18}), (\\d{1,18})\\) not divisible by scale grid \\((\\d{1,18}), (\\d{1,18})\\)",
+	  .checks = { ckpt_why_explain_quant_grid } },
+	{ .pattern =
+		  "(?|Failed to find class (\\w{1,80}) in any of the allowed modules|Unsupported tensor type: (\\w{1,80}Tensor)\\b)",
+	  .checks = { ckpt_why_explain_quant_class } },
+	{ .pattern = "ValueError: No tensors found\\s*$|Invalid torchao safetensors metadata",
+	  .checks = { ckpt_why_explain_quant_list } },
 	{ .pattern =
 		  "object has no attribute '(quant_state|SCB)'|FP4 quantization state not initialized",
 	  .checks = { ckpt_why_explain_quant_state } },
@@ -295,7 +311,8 @@ static const struct message messages[] = {
 	  .text = "load_state_dict() was given a dict with keys that are no names: a part of the checkpoint that is no state dict",
 	  .mend = { "'ckpt info IN' shows what is in it" } },
 	{ .pattern =
-		  "'(?!int'|float'|NoneType'|tuple')([\\w.]+)' object has no attribute '(?!quant_state'|SCB')(\\w+)'",
+		  "'(?!int'|float'|NoneType'|tuple')([\\w.]+)' object has no attribute '(?!(?:quant_state|SCB|" QUANT_ATTRIBUTES
+		  ")')(\\w+)'",
 	  .checks = { ckpt_why_explain_attribute },
 	  .id = "old_object",
 	  .text = "an object that was saved whole has not what its class has today: it was saved with another version of that "

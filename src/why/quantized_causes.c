@@ -14,6 +14,7 @@
 #include "quant/config.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -268,19 +269,40 @@ static bool report_unfit(struct ckpt_why *w, bool asked)
 	return true;
 }
 
+/*
+ * The part of the file that vLLM makes NAME of, which is not in the file: "X.q_proj.weight_scale" of "X.qkv_proj.weight_scale". NULL:
+ * there is none.
+ */
+static const char *find_fused(struct ckpt_why *w, const char *name)
+{
+	static const char *const fused[][2] = { { ".qkv_proj.", ".q_proj." }, { ".gate_up_proj.", ".gate_proj." } };
+
+	for (size_t i = 0; w->facts.model && i < sizeof(fused) / sizeof(fused[0]); i++) {
+		const char *at = strstr(name, fused[i][0]), *one;
+
+		one = at ? ckpt_why_print(w, "%.*s%s%s", (int)(at - name), name, fused[i][1], at + strlen(fused[i][0])) : NULL;
+		if (one && is_in_file(w, one))
+			return one;
+	}
+	return NULL;
+}
+
 /* "'X.weight_scale' is in the file: the scales of 'X.weight'" */
 static void add_name(struct ckpt_why *w, const char *name)
 {
 	const struct part *part = find_part(name);
-	const char *where = !w->facts.model	  ? ""
-			    : is_in_file(w, name) ? "is in the file"
-						  : "is not in the file";
+	bool is_there = is_in_file(w, name);
+	const char *where = !w->facts.model ? "" : is_there ? "is in the file" : "is not in the file";
+	const char *fused = is_there ? NULL : find_fused(w, name);
 	size_t front = part ? strlen(name) - strlen(part->ending) : 0;
 	const char *weight = part && part->weight
 				     ? ckpt_why_print(w, "%.*s%s", (int)front, name, part->weight)
 				     : NULL;
 
-	if (weight)
+	if (fused)
+		ckpt_why_fact(w, "'%s', of which vLLM makes '%s', is in the file", ckpt_why_show(w, fused),
+			      ckpt_why_show(w, name));
+	else if (weight)
 		ckpt_why_fact(w, "'%s' %s%s %s of '%s'", ckpt_why_show(w, name), where,
 			      *where ? ":" : "holds", part->what, ckpt_why_show(w, weight));
 	else if (part)
@@ -337,6 +359,15 @@ static bool report(struct ckpt_why *w, const char *text, const char *const *name
 	return true;
 }
 
+bool ckpt_why_add_quantized(struct ckpt_why *w)
+{
+	if (!is_quantized(w))
+		return false;
+	add_weights(w);
+	advise_cast(w);
+	return true;
+}
+
 bool ckpt_why_check_quantized_parts(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	int status = find_quantized(w);
@@ -379,6 +410,84 @@ bool ckpt_why_explain_quant_names(struct ckpt_why *w, const char *const *names, 
 bool ckpt_why_explain_quant_part(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	return ckpt_why_explain_quant_names(w, match->part, 1);
+}
+
+/* "'Linear' object has no attribute 'weight_scale_inv'": the first tensor of the file that is called so, or what the message says. */
+bool ckpt_why_explain_quant_attribute(struct ckpt_why *w, const struct ckpt_match *match)
+{
+	uint64_t count = w->facts.model ? ckpt_tensor_count(w->facts.model) : 0;
+	const char *name = match->part[0];
+
+	for (uint64_t i = 0; i < count; i++) {
+		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+
+		if (ckpt_tensor_get(w->facts.model, i, &info) < 0 || !is_called(info.name, match->part[0]))
+			continue;
+		name = info.name;
+		break;
+	}
+	return ckpt_why_explain_quant_names(w, &name, 1);
+}
+
+/* ---- "Weight shape (200, 300) not divisible by scale grid (2, 3)" ---- */
+
+static bool has_dims(const uint64_t *shape, uint32_t ndim, uint64_t rows, uint64_t cols)
+{
+	return ndim >= 2 && shape[ndim - 2] == rows && shape[ndim - 1] == cols;
+}
+
+/* Has the file scales of the weight with ITEMS in ROWS rows of COLS? */
+static bool has_grid(const struct ckpt_why *w, const char *items, uint64_t rows, uint64_t cols)
+{
+	uint64_t count = ckpt_tensor_count(w->facts.model);
+	size_t front = strlen(items);
+
+	if (ends_with(items, ".weight"))
+		front -= strlen("weight");
+	for (uint64_t i = 0; i < count; i++) {
+		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+
+		if (ckpt_tensor_get(w->facts.model, i, &info) == 0 && !strncmp(info.name, items, front) &&
+		    (ends_with(info.name, "_scale_inv") || ends_with(info.name, ".scale")) &&
+		    has_dims(info.shape, info.ndim, rows, cols))
+			return true;
+	}
+	return false;
+}
+
+bool ckpt_why_explain_quant_grid(struct ckpt_why *w, const struct ckpt_match *match)
+{
+	uint64_t sizes[4], count = is_quantized(w) ? ckpt_quant_count(w->facts.quant) : 0, found = 0;
+	const char *names[MOST_NAMED];
+
+	for (int i = 0; i < 4; i++)
+		sizes[i] = strtoull(match->part[i], NULL, 10);
+	for (uint64_t i = 0; i < count && found < MOST_NAMED; i++) {
+		struct ckpt_quant_weight_info info = CKPT_QUANT_WEIGHT_INFO_INIT;
+
+		ckpt_quant_get(w->facts.quant, i, &info);
+		if (has_dims(info.shape, info.ndim, sizes[0], sizes[1]) && has_grid(w, info.items, sizes[2], sizes[3]))
+			names[found++] = info.name;
+	}
+	if (w->facts.model && !found && find_quantized(w) != CKPT_E_NOTFOUND && !is_quantized(w))
+		return report_unfit(w, true);
+	if (w->facts.path && !w->facts.model)
+		return ckpt_why_check_file(w, match);
+	if (!ckpt_why_begin(
+		    w, "quantized", found ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY,
+		    "transformers takes the size of FP8 blocks from the shapes, as if all were whole, and the last blocks of a weight are cut "
+		    "off"))
+		return true;
+	for (uint64_t i = 0; i < found; i++)
+		ckpt_why_fact(w, "'%s' is %s x %s numbers with %s x %s scales", ckpt_why_show(w, names[i]), match->part[0],
+			      match->part[1], match->part[2], match->part[3]);
+	if (w->facts.model && !found)
+		ckpt_why_fact(w, "no quantized weight of this file has these shapes");
+	if (!ckpt_why_add_quantized(w) && !w->facts.path)
+		advise_cast(w);
+	ckpt_why_words(w, "plain weights want no quantization_config in config.json, and more memory");
+	ckpt_why_end(w);
+	return true;
 }
 
 /* The table of transformers 5: "model.layers.{0...31}.up_proj.weight_scale_inv | UNEXPECTED |  | ". MATCH: of its first row. */

@@ -244,6 +244,8 @@ ckpt_why_check ckpt_why_check_bytes; /* big-endian numbers, compressed storages,
 /* Quantized weights (quantized_causes.c): their parts do not fit; they do, and plain loaders take them for others. */
 ckpt_why_check ckpt_why_check_quantized_parts;
 ckpt_why_check ckpt_why_check_quantized;
+/* What weights are quantized, as a fact, and the command that makes plain ones; false: none is, as far as ckpt_quant_open() tells. */
+bool ckpt_why_add_quantized(struct ckpt_why *w);
 /* May its weights have scales, so that a plain cast would make other numbers of them? */
 bool ckpt_why_may_have_scales(struct ckpt_why *w);
 /* Does NAME end as nothing but a part of a quantized weight does: ".weight_scale_inv"? */
@@ -278,6 +280,10 @@ ckpt_why_check ckpt_why_explain_optimizer;
 ckpt_why_check ckpt_why_explain_path;
 ckpt_why_check ckpt_why_explain_quant_part; /* quantized_causes.c */
 ckpt_why_check ckpt_why_explain_quant_table;
+ckpt_why_check ckpt_why_explain_quant_attribute;
+ckpt_why_check ckpt_why_explain_quant_grid;
+ckpt_why_check ckpt_why_explain_quant_class; /* torchao_causes.c */
+ckpt_why_check ckpt_why_explain_quant_list;
 ckpt_why_check ckpt_why_explain_quant_method;
 ckpt_why_check ckpt_why_explain_quant_hardware;
 ckpt_why_check ckpt_why_explain_float8;

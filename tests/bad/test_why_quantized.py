@@ -18,8 +18,8 @@ FP8 = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [2, 2
 UP = "model.layers.0.mlp.up_proj.weight"
 
 
-def safetensors(tensors):
-    header, at, data = {}, 0, b""
+def safetensors(tensors, metadata=None):
+    header, at, data = {"__metadata__": metadata} if metadata else {}, 0, b""
     for name, (dtype, shape, values) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(values)]}
         at += len(values)
@@ -95,7 +95,28 @@ TEXTS = [
     ("numbers in another form", "form of torch",
      "size mismatch for %s: copying a param with shape torch.Size([3, 2]) from checkpoint, the shape in current model is torch.Size([6, 1]).\n" % UP,
      None, "'%s' is in the file" % UP),
+    ("vLLM, nothing of a scale", "vllm, model_executor/model_loader/default_loader.py",
+     "ValueError: Following weights were not initialized from checkpoint: {'model.layers.0.mlp.up_proj.weight_scale', 'model.layers.0.mlp.up_proj.weight_scale_inv'}\n",
+     AGREE, "'model.layers.0.mlp.up_proj.weight_scale' is not in the file: the scales of '%s'" % UP),
+    ("a module without scales", "the form of torch", "AttributeError: 'Linear' object has no attribute 'weight_scale_inv'\n", AGREE,
+     "'%s_scale_inv' is in the file: the scales of '%s'" % (UP, UP)),
+    ("a module without codes", "the form of torch", "AttributeError: 'Linear' object has no attribute 'qweight'. Did you mean: 'weight'?\n", AGREE,
+     "'qweight' is not in the file"),
 ]
+
+GRID = "ValueError: Weight shape (3, 2) not divisible by scale grid (2, 1).\n"        # transformers 5.24, integrations/finegrained_fp8.py
+CLASS = "ValueError: Failed to find class %s in any of the allowed modules: Float8Tensor, Int4Tensor\n"       # torchao 0.18, prototype/safetensors
+LIST = "    raise ValueError(\"No tensors found\")\nValueError: No tensors found\n"
+INVALID = "ValueError: Invalid torchao safetensors metadata\n"          # transformers 5.24, integrations/torchao.py
+
+
+def torchao(kind="Int8Tensor", preference="AUTO", listed=True):
+    metadata = {UP: json.dumps({"_type": kind, "_data": {"block_size": [1, 2], "dtype": {"_type": "torch.dtype", "_data": "bfloat16"},
+                                                         "kernel_preference": {"_type": preference, "_data": "AUTO"}}, "_tensor_data_names": ["qdata", "scale"]})}
+    if listed:
+        metadata["tensor_names"] = json.dumps([UP])
+    front = UP.replace(".weight", "._weight_")
+    return safetensors({front + "qdata": ("I8", [3, 2], bytes(6)), front + "scale": ("F32", [3, 1], bytes(12))}, metadata)
 
 
 class WhyQuantized(files.BadFileTest):
@@ -158,6 +179,58 @@ class WhyQuantized(files.BadFileTest):
                 causes = self.why(message, path)
                 self.assertEqual([(c["id"], c["certainty"]) for c in causes], [("quantized_parts", "certain")])
                 self.assertEqual(causes[0]["found"], ["'%s' has no scales beside it" % UP])
+
+    def test_shapes_of_blocks_that_are_cut_off(self):
+        causes = self.why(GRID)
+        self.assertEqual([(c["id"], c["certainty"]) for c in causes], [("quantized", "likely")])
+        self.assertIn("the last blocks of a weight are cut off", causes[0]["text"])
+        path = self.folder_of("grid", fp8(), FP8)
+        causes = self.why(GRID, path)
+        self.assertEqual([(c["id"], c["certainty"]) for c in causes], [("quantized", "certain")])
+        self.assertEqual(causes[0]["found"][0], "'%s' is 3 x 2 numbers with 2 x 1 scales" % UP)
+        self.assertTrue(causes[0]["mends"][0]["text"].startswith("ckpt cast --dequantize bf16 "), causes)
+        for message in (GRID.replace("3, 2", "4, 2"), GRID.replace("2, 1", "2, 2")):
+            causes = self.why(message, path)
+            self.assertEqual([(c["id"], c["certainty"]) for c in causes], [("quantized", "likely")])
+            self.assertEqual(causes[0]["found"][0], "no quantized weight of this file has these shapes")
+        self.assertEqual([c["id"] for c in self.why(GRID, self.folder_of("grid-lost", fp8(scale=None), FP8))], ["quantized_parts"])
+
+    def test_a_class_that_torchao_does_not_know(self):
+        words = "torchao, in this version, does not know the class 'Preference', which the metadata of the checkpoint name"
+        rows = [(None, "likely", []), (self.folder_of("class", torchao(preference="Preference")), "certain", ["the metadata name it of '%s'" % UP, "1 weight is quantized, "]),
+                (self.folder_of("other", torchao()), "likely", ["the metadata of this file do not name it", "1 weight is quantized, "]),
+                (self.folder_of("plain-class", PLAIN), "likely", ["the metadata of this file do not name it"]),
+                (self.folder_of("unknown", torchao(kind="Preference")), "certain", ["the metadata name it of '%s'" % UP])]
+        for path, certainty, facts in rows:
+            with self.subTest(path):
+                causes = self.why(CLASS % "Preference", path)
+                self.assertEqual([(c["id"], c["certainty"], c["text"]) for c in causes], [("quantized", certainty, words)])
+                self.assertEqual(len(causes[0]["found"]), len(facts))
+                for found, fact in zip(causes[0]["found"], facts):
+                    self.assertIn(fact, found)
+        self.assertIn("the class 'NewTensor'", self.why("ValueError: Unsupported tensor type: NewTensor")[0]["text"])
+
+    def test_metadata_of_torchao_without_a_list(self):
+        rows = [(None, "likely", None), (self.folder_of("unlisted", torchao(listed=False)), "certain", "have no 'tensor_names', and name classes of torchao of '%s'" % UP),
+                (self.folder_of("listed", torchao()), "likely", "have 'tensor_names', and name classes of torchao of '%s'" % UP),
+                (self.folder_of("plain-list", PLAIN), "likely", "the metadata of this file name no class of torchao")]
+        for path, certainty, fact in rows:
+            for message in (LIST, INVALID):
+                with self.subTest(path):
+                    causes = self.why(message, path)
+                    self.assertEqual([(c["id"], c["certainty"]) for c in causes], [("quantized", certainty)])
+                    self.assertIn("'tensor_names'", causes[0]["text"])
+                    self.assertIn(fact or "", "\n".join(causes[0]["found"]))
+
+    def test_parts_that_vllm_makes_one_of(self):
+        name = "model.layers.0.self_attn.q_proj.weight"
+        path = self.folder_of("fused", fp8(name=name), FP8)
+        causes = self.why("ValueError: Following weights were not initialized from checkpoint: {'model.layers.0.self_attn.qkv_proj.weight_scale_inv'}", path)
+        self.assertEqual([(c["id"], c["certainty"]) for c in causes], [("quantized", "certain")])
+        self.assertEqual(causes[0]["found"][0], "'%s_scale_inv', of which vLLM makes 'model.layers.0.self_attn.qkv_proj.weight_scale_inv', is in the file" % name)
+        # of plain weights it is a matter of names
+        causes = self.why("ValueError: Following weights were not initialized from checkpoint: {'lm_head.weight'}", self.folder_of("vllm-plain", PLAIN))
+        self.assertEqual([c["id"] for c in causes], ["missing_keys"])
 
     def test_the_mend_runs(self):
         for path in (self.folder_of("mend", fp8(), FP8), os.path.join(self.folder, "mend")):

@@ -13,8 +13,13 @@ tensors = {"a.weight": ("F8_E4M3", [2, 4], bytes([0x38, 0x40, 0x44, 0xB8, 0, 0x3
            "a.bias": ("BF16", [2], b"\x80\x3f\x00\x40"), "a.input_scale": ("F32", [], struct.pack("<f", 1)), "b.weight": ("F8_E4M3", [1, 2], b"\x38\x38"),
            "norm.scale": ("F32", [2], struct.pack("<2f", 1, 2)), "c.weight": ("U8", [1, 2], b"\x38\x38"), "d.weight_packed": ("U8", [1, 2], b"\x38\x38"),
            "e.weight": ("BF16", [1, 2], b"\x80\x3f\x00\x40"), "e.weight_scale_inv": ("F32", [1, 1], struct.pack("<f", 0.5)),
-           "a.blocks_inv": ("F32", [1, 2], struct.pack("<2f", 1, 2)), "a.lora_scale": ("F32", [1], struct.pack("<f", 1)),
-           **{"a." + name: ("F32", [2], struct.pack("<2f", 1, 2)) for name in ("smooth_scale", "perm", "qscales", "hadamard_weight", "weight_scale_inv_2", "scale_bias")},
+           "a.lora_scale": ("F32", [1], struct.pack("<f", 1)),
+           **{"a." + name: ("F32", [2], struct.pack("<2f", 1, 2)) for name in ("smooth_scale", "perm", "qscales", "hadamard_weight", "weight_scale_inv_2", "scale_bias", "blocks_inv", "weight_offset", "Scale", "SCB_2", "weight_scaling", "multiplier", "weight_g", "weight.x",
+                                                                                    "e_score_correction_bias", "b.multiplier")},
+           "experts.gate": ("F8_E4M3", [1, 2], b"\x38\x38"), "experts.gate_scale_inv": ("F32", [1, 1], struct.pack("<f", 0.5)),
+           **{"experts.gate" + name: ("F32", [2], struct.pack("<2f", 1, 2)) for name in ("_Scale", "_offset", "_absmax2", ".x", "_zp", "_sf", "_bias")},
+           **{"a." + name: ("F32", [2], struct.pack("<2f", 1, 2)) for name in ("input_quantizer._pre_quant_scale", "weight_quantizer._scale", "weight_quantizer._amax")},
+           "a.k_scale": ("F32", [1], struct.pack("<f", 1)), "a.output_scale": ("F32", [1], struct.pack("<f", 1)), "q.W_q": ("U8", [1, 2], b"\x38\x38"), "q.weight._data": ("I8", [1, 2], b"\x38\x38"),
            "a.bitmask": ("U8", [2], b"\0\1")}
 header, body = {}, b""
 for name in sys.argv[1:]:
@@ -105,6 +110,72 @@ config() { echo "{\"quantization_config\": $1}" > config.json; }
 	[[ $output = *"z.weight"*bfloat16* ]]
 }
 
+@test "what still says of weights that they are quantized, beside plain ones, is noted" {
+	make a.weight a.weight_scale_inv
+	mkdir out
+	note() { # the file; a command
+		ckpt "${@:2}"
+		[[ $status = 0 && $stderr = *"note: out/$1 still "*"loaders"* ]] || { echo "$*: $status $stderr"; return 1; }
+	}
+	for other in config.json hf_quant_config.json quantize_config.json; do
+		rm -rf out; mkdir out
+		echo '{"quantization_config": {"quant_method": "fp8"}}' > "out/$other"
+		note $other cast -f --dequantize bf16 model.safetensors out/a.safetensors
+		note $other edit -f --dequantize bf16 model.safetensors out/a.safetensors
+		note $other convert -f --dequantize bf16 --to torch model.safetensors out/a.pt
+		cp model.safetensors out/b.safetensors
+		rm out/config.json 2>/dev/null || true
+		[ $other = config.json ] || { mkdir with; cp model.safetensors with; echo '{"quantization_config": {"quant_method": "fp8"}}' > with/config.json; note $other cast -f --dequantize bf16 --with-config with out; rm -rf with; rm -f out/model.safetensors; }
+		[ $other != config.json ] || echo '{"quantization_config": {"quant_method": "fp8"}}' > out/config.json
+		note $other edit -i --as fp8 --dequantize bf16 out/b.safetensors
+	done
+	ckpt convert -f --to torch model.safetensors out/a.pt; want 0
+	ckpt edit -f --rename s/a/b/ model.safetensors out/a.safetensors; want 0
+}
+
+@test "it is noted, too, where config.json has what Python writes and JSON has not" {
+	make a.weight a.weight_scale_inv
+	mv model.safetensors was.safetensors
+	says='"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}'
+	mkdir out
+	for text in '{"limit": [0.0, Infinity], %s}' '{"limit": -Infinity, %s}' '{%s, "limit": NaN}' '{"limit": 1E+400, %s}' '{"limit": 123456789012345678901234567890, %s}' \
+		'\xef\xbb\xbf{%s}' '{"text_config": {"limit": Infinity, %s}}'; do
+		printf "$text" "$says" > config.json
+		cp was.safetensors model.safetensors
+		ckpt cast -f --dequantize bf16 model.safetensors a.safetensors
+		[[ $status = 0 && $stderr = *"note: ./config.json still has the quantization_config"* ]] || { echo "$text: $stderr"; return 1; }
+		ckpt edit -f --dequantize bf16 model.safetensors a.safetensors
+		[[ $status = 0 && $stderr = *"note: ./config.json still has the quantization_config"* ]]
+		ckpt convert -f --to torch --dequantize bf16 model.safetensors a.pt
+		[[ $status = 0 && $stderr = *"note: ./config.json still has the quantization_config"* ]]
+		ckpt cast -i --dequantize bf16 model.safetensors
+		[[ $status = 0 && $stderr = *"note: ./config.json still has the quantization_config"* ]]
+		cp was.safetensors model.safetensors
+		ckpt cast -f --dequantize bf16 --with-config model.safetensors out/a.safetensors; want 0
+		ckpt cast -n --dequantize bf16 out/a.safetensors out/b.safetensors
+		[[ $status = 1 && $stderr = *"no weight is quantized"* ]]
+		[[ $(cat out/config.json) != *quant* ]]
+		rm config.json
+		printf "$text" "$says" > out/hf_quant_config.json
+		ckpt cast -f --dequantize bf16 model.safetensors out/a.safetensors
+		[[ $status = 0 && $stderr = *"note: out/hf_quant_config.json still says how the weights were quantized"* ]]
+		rm out/*
+	done
+	printf '{"quantization_config": null}' > config.json # says nothing
+	ckpt cast -f --dequantize bf16 model.safetensors a.safetensors; want 0
+}
+
+@test "what is wrong with a config.json is said in plain words" {
+	make a.weight a.weight_scale_inv
+	deep=$(printf '[%.0s' {1..3000})
+	for row in '{"a": "\u0000"}=line 1: a text in it has the character \u0000' '{"\u0000": 1}=line 1: a key in it has the character \u0000' \
+		"{\"a\": $deep=line 1: lists and objects in it are nested too deep" $'{\n"a": x}=line 2: invalid token near '"'x'"; do
+		printf '%s' "${row%%=*}" > config.json
+		ckpt cast --dequantize bf16 model.safetensors out.safetensors
+		[[ $status = 2 && $stderr = *"config.json: is not JSON that can be read: ${row#*=}"* && $stderr != *JSON_* ]] || { echo "$stderr"; return 1; }
+	done
+}
+
 @test "--with-config puts the rest of the folder beside OUT, without what it says of quantization" {
 	make a.weight a.weight_scale_inv
 	mkdir in; mv model.safetensors in
@@ -119,6 +190,9 @@ config() { echo "{\"quantization_config\": $1}" > config.json; }
 	printf '{"a": 1, "quantization_config": {"quant_method": "fp8"}}' > in/config.json
 	ckpt cast --dequantize bf16 --with-config in/model.safetensors new.safetensors; want 0
 	[ "$(cat config.json)" = '{"a": 1}' ]
+	printf '{"quantization\\u005fconfig": {"quant_method": "fp8"}, "a": 1, "\\u0074ext_config": {"compression_confi\\u0067": {}, "b\\\\": 2}}' > in/config.json
+	ckpt cast --dequantize bf16 --with-config -f in/model.safetensors new.safetensors; want 0
+	[ "$(cat config.json)" = '{"a": 1, "\u0074ext_config": {"b\\": 2}}' ]
 	ckpt cast --dequantize bf16 --with-config in/model.safetensors newer.safetensors
 	[[ $status = 2 && $stderr = *"./config.json: the output exists already"* && ! -e newer.safetensors ]]
 	ckpt cast --dequantize bf16 --with-config in/model.safetensors in/plain.safetensors
@@ -222,6 +296,12 @@ PY
 	make_two '["re:.*up$"]' '[]'
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 2 && $stderr = *"'l.1.up.weight' is not quantized, and the configuration says so of 're:.*up\$'"* ]]
+	for targets in '["re:.*down$"]' '["l.1.up"]' '["re:.*down$", "l.2.up"]'; do
+		make_two "$targets" '["l.1.up"]'
+		ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+		[[ $status = 2 && $stderr = *"'l.0.up"*"' is quantized, and the configuration names it nowhere (config_groups)"* ]]
+		ckpt cast -f --dequantize bf16 --as compressed-tensors model.safetensors out.safetensors; [ "$status" = 0 ]
+	done
 	make_two '["Linear"]' '["re:l[.]0"]'
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 2 && $stderr = *"'l.0.up.weight' is quantized, and the configuration excludes 're:l[.]0' (ignore)"* ]]
@@ -319,7 +399,7 @@ open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body
 PY
 	for fits in '[]' '["l.1*", "*.1.up", "l.?", "up", "l.0.u", "l.0.upp*"]'; do
 		echo "{\"quantization\": {\"quant_algo\": \"FP8\", \"exclude_modules\": $fits}}" > hf_quant_config.json
-		ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; want 0
+		ckpt cast -f --dequantize bf16 model.safetensors out.safetensors; [ "$status" = 0 ]
 	done
 	for excludes in 'l.0*' '*.up' 'l.?.up' '*' 'l.0.up' '*0**p'; do
 		echo "{\"quantization\": {\"quant_algo\": \"FP8\", \"exclude_modules\": [\"$excludes\"]}}" > hf_quant_config.json
@@ -329,6 +409,19 @@ PY
 	echo '{"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"l.0.up": {"quant_algo": "FP8"}, "l.1.up": {"quant_algo": "FP8"}}}}' > hf_quant_config.json
 	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
 	[[ $status = 2 && $stderr = *"'l.1.up.weight' is not quantized, and the configuration says so of 'l.1.up'"* ]]
+	says() { # what it says; the message, or nothing
+		echo "{\"quantization\": $1}" > hf_quant_config.json
+		ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+		if [ -n "$2" ]; then [[ $status = 2 && $stderr = *"$2"* ]]; else [ $status = 0 ]; fi || { echo "$1: $status $stderr"; return 1; }
+	}
+	says '{"quant_algo": "MIXED_PRECISION", "quantized_layers": {"l.2.up": {"quant_algo": "FP8"}}}' "the configuration does not name it (quantized_layers)"
+	says '{"quant_algo": "MIXED_PRECISION", "quantized_layers": {"l.0.up": {"quant_algo": "FP8", "group_size": 32}}}' "the configuration says groups of 32"
+	says '{"quant_algo": "MIXED_PRECISION", "quantized_layers": {"l.0.up": {"quant_algo": "FP8"}}}' ''
+	for weights in '"num_bits": 4' '"type": "int"' '"symmetric": false' '"group_size": 16'; do
+		says "{\"quant_algo\": \"FP8\", \"config_groups\": {\"g\": {\"targets\": [\"Linear\"], \"weights\": {$weights}}}}" "the configuration says"
+	done
+	says '{"quant_algo": "FP8", "config_groups": {"g": {"targets": ["re:.*down"], "weights": {"num_bits": 8, "type": "float"}}}}' "the configuration names it nowhere (config_groups)"
+	says '{"quant_algo": "FP8", "config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "dynamic": false}}}}' ''
 }
 
 # FILE [KEY VALUE]...: what a file beside the weights says, JSON
@@ -381,11 +474,19 @@ PY
 	refused "config.json: checkpoint_format says 'gptq', and format 'gptq_v2'"
 }
 
+@test "a size of groups that is no integer is named" {
+	make_gptq
+	for size in '"8"' 8.5 '[8]' null true; do
+		says config.json "{quantization_config: {quant_method: \"gptq\", bits: 4, group_size: $size}}"
+		refused "config.json: group_size is no integer"
+	done
+}
+
 @test "what two files of a folder both say has to be the same" {
 	make_gptq
-	base='{bits: 4, group_size: 8, desc_act: false, sym: true}'
+	base='{bits: 4, group_size: 8, desc_act: false, sym: false}'
 	says config.json "{quantization_config: ($base + {quant_method: \"gptq\"})}"
-	for row in 'sym={sym: false}' 'group_size={group_size: -1}' 'lm_head={lm_head: true}' 'format={format: "gptq_v2"}'; do
+	for row in 'sym={sym: true}' 'group_size={group_size: -1}' 'lm_head={lm_head: true}' 'format={format: "gptq_v2"}'; do
 		says config.json "{quantization_config: ($base + {quant_method: \"gptq\", lm_head: false})}"
 		says quantize_config.json "$base + ${row#*=}"
 		refused "quantize_config.json: says another ${row%%=*} than config.json beside it"
@@ -402,6 +503,60 @@ PY
 	rm quantize_config.json
 	echo '{"quantization": []}' > hf_quant_config.json
 	refused "hf_quant_config.json: quantization is no JSON object"
+}
+
+@test "what only the second of two files says is held against the weights, too" {
+	make_gptq
+	says config.json '{quantization_config: {quant_method: "gptq", bits: 4, group_size: 8}}'
+	says quantize_config.json '{bits: 4, group_size: 8, desc_act: false, sym: true}'
+	refused "'l.up.qzeros' has the zero point 1, and the configuration says that there is none but 8"
+	says quantize_config.json '{bits: 4, group_size: 8, rotation: "hadamard"}'
+	refused "rotation says that weights are rotated"
+	says quantize_config.json '{bits: 4, group_size: 8, modules_to_not_convert: 3}'
+	refused "config.json and quantize_config.json: modules_to_not_convert"
+	says quantize_config.json '{bits: 4, group_size: 8, modules_to_not_convert: ["l.up"]}'
+	refused "'l.up.weight' is quantized, and the configuration excludes 'l.up' (modules_to_not_convert)"
+}
+
+@test "zero points that some kernels would not read have to be those that they would take" {
+	make_gptq # zero points of 0, stored less 1
+	says config.json '{quantization_config: {quant_method: "gptq", bits: 4, group_size: 8, sym: true}}'
+	refused "'l.up.qzeros' has the zero point 1, and the configuration says that there is none but 8"
+	ckpt cast -f --dequantize f32 --as gptq model.safetensors out.safetensors; [ "$status" = 0 ]; rm out.safetensors
+	python3 -B - <<'PY'
+data = bytearray(open("model.safetensors", "rb").read())
+at = len(data) - 16 - 4
+assert not any(data[at:at + 4])
+data[at:at + 4] = b"\x77" * 4
+open("model.safetensors", "wb").write(data)
+PY
+	ckpt cat -q --dequantize model.safetensors 'l.up.weight[0]'; want 0
+	[ "$output" = "[-7. -6. -7. -6. -7. -6. -7. -6.]" ]
+	says config.json '{quantization_config: {quant_method: "gptq", bits: 4, group_size: 8, sym: true, format: "gptq_v2"}}'
+	refused "has the zero point 7, and the configuration says that there is none but 8"
+}
+
+@test "a whole weight that GPTQ's configuration names is an error in the blocks that it means" {
+	make_gptq
+	python3 -B - <<'PY'
+import json, struct
+data = open("model.safetensors", "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+header, body = json.loads(data[8:8 + n]), data[8 + n:]
+header = {name.replace("l.up", "model.layers.0.mlp.up"): row for name, row in header.items()}
+for name in ("model.layers.0.self_attn.q", "visual.blocks.0.self_attn.q", "model.q"):
+    header[name + ".weight"] = {"dtype": "F16", "shape": [1, 2], "data_offsets": [len(body), len(body) + 4]}
+    body += bytes(4)
+text = json.dumps(header).encode()
+open("model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
+PY
+	base='{quant_method: "gptq", bits: 4, group_size: 8}'
+	says config.json "{quantization_config: ($base + {modules_in_block_to_quantize: [[\"mlp.up\"]]})}"
+	ckpt cast -f --dequantize f32 model.safetensors out.safetensors; [ "$status" = 0 ]; rm out.safetensors
+	says config.json "{quantization_config: ($base + {modules_in_block_to_quantize: [[\"mlp.up\"], [\"self_attn.q\"]]})}"
+	refused "'model.layers.0.self_attn.q.weight' is not quantized, and the configuration says so of 'model.layers.0.self_attn.q'"
+	says config.json "{quantization_config: ($base + {block_name_to_quantize: \"visual.blocks\", modules_in_block_to_quantize: [[\"mlp.up\"], [\"self_attn.q\"]]})}"
+	refused "'visual.blocks.0.self_attn.q.weight' is not quantized"
 }
 
 @test "what is said of the text model in a config.json of several models counts" {
@@ -436,7 +591,7 @@ PY
 	ckpt ls out.safetensors; want 0
 	[[ $output = *"vision.attn.k_scale"* && $output = *"m.l.0.x.q_scale"* && $output != *"attn.k.v_scale"* && $output != *"m.l.0.attn.k_scale"* ]]
 	says hf_quant_config.json '{quantization: {quant_algo: "FP8", kv_cache_quant_algo: "FP8"}}'
-	ckpt cast -f --dequantize f32 model.safetensors out.safetensors; want 0
+	ckpt cast -f --dequantize f32 model.safetensors out.safetensors; [ "$status" = 0 ]
 	[[ $output = "1 weight dequantized, 4 scales of activations left out, "* ]]
 }
 
@@ -468,14 +623,32 @@ PY
 		[[ $status = 2 && $stderr = *"$1"* && ! -e out.safetensors ]] || { echo "${*:2}: $status $stderr"; return 1; }
 	}
 	refused "'c.weight' has no scales beside it" a.weight a.weight_scale_inv c.weight
-	refused "'d.weight_packed' has no scales beside it" a.weight a.weight_scale_inv d.weight_packed
+	refused "'d.weight_packed' is uint8 and has no scales beside it" a.weight a.weight_scale_inv d.weight_packed
 	refused "'e.weight' is bfloat16 [1, 2]: wanted float8_e4m3fn, as there are scales for it" e.weight e.weight_scale_inv
-	for name in smooth_scale perm qscales hadamard_weight weight_scale_inv_2 bitmask; do
+	for name in smooth_scale perm qscales hadamard_weight weight_scale_inv_2 bitmask blocks_inv weight_offset Scale SCB_2 weight_scaling multiplier b.multiplier weight_g weight.x; do
 		refused "'a.$name' stands beside a quantized weight, and ckpt does not know how it changes that" a.weight a.weight_scale_inv a.$name
 	done
-	make a.weight a.weight_scale_inv a.bias a.blocks_inv a.lora_scale a.scale_bias norm.scale
+	for name in input_quantizer._pre_quant_scale weight_quantizer._scale; do
+		refused "'a.$name' stands beside a quantized weight, and ckpt does not know how it changes that" a.weight a.weight_scale_inv a.$name
+	done
+	for name in experts.gate_Scale experts.gate_offset experts.gate_absmax2 experts.gate.x experts.gate_zp experts.gate_sf; do
+		refused "'$name' stands beside a quantized weight, and ckpt does not know how it changes that" experts.gate experts.gate_scale_inv $name
+	done
+	make a.weight a.weight_scale_inv a.bias a.e_score_correction_bias a.lora_scale a.scale_bias norm.scale a.weight_quantizer._amax experts.gate experts.gate_scale_inv experts.gate_bias
 	ckpt cast --dequantize bf16 model.safetensors out.safetensors
-	[[ $status = 0 && $output = "1 weight dequantized, "* ]]
+	[[ $status = 0 && $output = "2 weights dequantized, "* ]]
+	make a.weight a.weight_scale_inv a.input_scale a.output_scale a.k_scale
+	ckpt cast -f --dequantize bf16 model.safetensors out.safetensors
+	[[ $status = 0 && $output = "1 weight dequantized, 3 scales of activations left out, "* ]]
+	rm out.safetensors
+	for name in q.W_q q.weight._data; do
+		for more in '' 'a.weight a.weight_scale_inv'; do
+			refused "'$name' is of " $name $more
+		done
+	done
+	rm config.json
+	refused "'q.W_q' is of HQQ, which ckpt does not know" q.W_q
+	refused "'q.weight._data' is of quanto, which ckpt does not know" q.weight._data
 }
 
 @test "an error about a part of a weight names both; groups of GPTQ in an order of their own have a limit" {

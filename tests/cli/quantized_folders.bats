@@ -315,6 +315,87 @@ PY
 	[ ! -e out ]
 }
 
+# FILE NAME...: torchao's Int8Tensors of these names, and a norm; the Python code $CHANGE changes tensors and metadata
+torchao() {
+	CHANGE=${CHANGE-} python3 -B - "$@" <<'PY'
+import json
+import os
+import struct
+import sys
+
+tensors, metadata = {"norm": ("F32", [1], bytes(4))}, {"norm": json.dumps({"_type": "Tensor"}), "tensor_names": json.dumps(sys.argv[2:] + ["norm"])}
+for name in sys.argv[2:]:
+    parts = "%s._%s_" % tuple(name.rsplit(".", 1))
+    tensors[parts + "qdata"] = ("I8", [2, 4], bytes(range(8)))
+    tensors[parts + "scale"] = ("F32", [2, 1], struct.pack("<2f", 1, 2))
+    metadata[name] = json.dumps({"_type": "Int8Tensor", "_data": {"block_size": [1, 4], "dtype": {"_type": "torch.dtype", "_data": "bfloat16"}}, "_tensor_data_names": ["qdata", "scale"]})
+exec(os.environ["CHANGE"])
+header, body = {"__metadata__": metadata}, b""
+for name, (dtype, shape, data) in tensors.items():
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+    body += data
+text = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + body)
+PY
+}
+
+@test "tensors of torchao that are not called weight are read" {
+	torchao model.safetensors m.experts.w1 m.experts.gate_up_proj m.experts._x_ m.weight
+	ckpt cast --dequantize f32 model.safetensors out.safetensors; [ "$status" = 0 ]
+	[[ $output = "4 weights dequantized, "* ]]
+	ckpt ls out.safetensors
+	[[ $output = *"m.experts._x_ "*"m.experts.gate_up_proj "*"m.experts.w1 "*"m.weight "*"5 tensors"* ]]
+	ckpt cat -q out.safetensors m.experts.w1
+	[ "$output" = $'[[ 0.  1.  2.  3.]\n [ 8. 10. 12. 14.]]' ]
+	ckpt rename -e 's/^m[.]experts/n/' model.safetensors renamed.safetensors; [ "$status" = 0 ]
+	ckpt cat -q --dequantize renamed.safetensors n.w1
+	[ "$output" = $'[[ 0.  1.  2.  3.]\n [ 8. 10. 12. 14.]]' ]
+	ckpt cast bf16 model.safetensors cast.safetensors
+	[[ $status = 0 && $stderr = *"note: 4 parts of quantized weights stay as they are"* ]]
+	while IFS='|' read -r change message; do
+		CHANGE=$change torchao model.safetensors m.w1
+		ckpt cast -f --dequantize f32 model.safetensors bad.safetensors
+		[[ $status = 2 && $stderr = *"$message"* && ! -e bad.safetensors ]] || { echo "$change: $stderr"; return 1; }
+	done <<-'END'
+	del tensors["m._w1_qdata"]|'m.w1' is a Int8Tensor by the metadata, and its 'm._w1_qdata' is missing
+	del tensors["m._w1_scale"]|'m._w1_qdata' has no scales beside it
+	tensors["m._w1_perm"] = tensors["norm"]|'m._w1_perm' stands beside a quantized weight, and ckpt does not know how it changes that
+	END
+	for name in m._w1_scale m._weight_scale; do # names as those of parts, without codes
+		CHANGE="tensors = {'$name': tensors['norm'], 'ids': ('I8', [1], b'x')}; metadata = {}" torchao model.safetensors
+		ckpt cast -f bf16 model.safetensors cast.safetensors
+		[[ $status = 0 && $output = "1 tensor cast, "* ]]
+	done
+}
+
+@test "what torchao would not build of its metadata is an error that names the tensor" {
+	while IFS='|' read -r change message; do
+		CHANGE=$change torchao model.safetensors m.w1 m.weight
+		ckpt cast -f --dequantize f32 model.safetensors out.safetensors
+		[[ $status = 2 && $stderr = *"$message"* && ! -e out.safetensors ]] || { echo "$change: $stderr"; return 1; }
+	done <<-'END'
+	del metadata["tensor_names"]|'m._w1_qdata' is int8 [2, 4]: the metadata have no 'tensor_names', without which torchao builds nothing
+	metadata["tensor_names"] = '["m.w1"]'|'m._weight_qdata' is int8 [2, 4]: 'tensor_names' in the metadata does not list its tensor, which torchao does not build then
+	metadata["tensor_names"] = '["m.w1", "m.weight", "m.x"]'|'tensor_names' in the metadata lists 'm.x', of which they say nothing
+	metadata["tensor_names"] = '{}'|'tensor_names' in the metadata is no list of names
+	metadata["m.w1"] = metadata["m.w1"].replace('"scale"', '"scale", "act_quant_scale"')|'m._w1_qdata' is int8 [2, 4]: the metadata list a part 'act_quant_scale', which is missing
+	tensors["m._w1_act_per_tensor_scale"] = tensors["norm"]|'m._w1_qdata' is int8 [2, 4]: the metadata do not list its part 'act_per_tensor_scale', which is there
+	metadata["m.w1"] = metadata["m.w1"].replace('"scale"', '"qdata"')|'m._w1_qdata' is int8 [2, 4]: the metadata list a part 'qdata' twice
+	END
+	CHANGE='tensors["m._w1_act_quant_scale"] = tensors["norm"]; metadata["m.w1"] = metadata["m.w1"].replace("\"scale\"", "\"scale\", \"act_quant_scale\"")' torchao model.safetensors m.w1 m.weight
+	ckpt cast --dequantize f32 model.safetensors out.safetensors
+	[[ $status = 0 && $output = "2 weights dequantized, 1 scale of activations left out, "* ]]
+	# of a set, each file may list its own
+	mkdir set
+	torchao set/model-00001-of-00002.safetensors m.w1
+	CHANGE='del tensors["norm"]' torchao set/model-00002-of-00002.safetensors n.weight
+	ckpt cast --dequantize f32 set out
+	[[ $status = 0 && $output = "2 weights dequantized, "* ]]
+	CHANGE='del tensors["norm"]; metadata["m.w1"] = metadata["n.weight"].replace("bfloat16", "float16")' torchao set/model-00002-of-00002.safetensors n.weight
+	ckpt cast --dequantize f32 set out2
+	[[ $status = 2 && $stderr = *"'m._w1_qdata' is int8 [2, 4]: the files of the set say different things of its class"* ]]
+}
+
 @test "the classes of torchao in the metadata follow the names of the tensors" {
 	python3 -B - <<'PY'
 import json
@@ -328,7 +409,7 @@ def write(path, tensors, metadata):
     text = json.dumps(header).encode()
     open(path, "wb").write(struct.pack("<Q", len(text)) + text + body)
 
-says = json.dumps({"_type": "Int8Tensor", "_data": {"block_size": [1, 4]}, "_tensor_data_names": ["qdata", "scale"]})
+says = json.dumps({"_type": "Int8Tensor", "_data": {"block_size": [1, 4], "dtype": {"_type": "torch.dtype", "_data": "bfloat16"}}, "_tensor_data_names": ["qdata", "scale"]})
 tensors = {part: tensor for x in "ab" for part, tensor in (("m.%s._weight_qdata" % x, ("I8", [2, 4], bytes(range(8)))),
                                                           ("m.%s._weight_scale" % x, ("F32", [2, 1], struct.pack("<2f", 0.5, 2))))}
 tensors["m.norm"] = ("F32", [2], struct.pack("<2f", 1, 2))

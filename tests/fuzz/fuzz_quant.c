@@ -113,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct ckpt_quant_options options = CKPT_QUANT_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
+	const char *entry;
 	size_t len;
 	char *config;
 	int rc;
@@ -130,6 +131,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(config);
 	memcpy(config, data + HEAD, len);
 	options.as = formats[data[0] / 3 % (sizeof(formats) / sizeof(formats[0]))];
+	rc = ckpt_quant_config_entry(config, len, &entry, &err);
+	fuzz_check_error(rc, &err);
+	REQUIRE(rc == 0 || !entry);
 	options.config = config;
 	options.config_len = len;
 	check_model(model, &options, data[0] % 3);

@@ -366,14 +366,17 @@ def awq():
             value) for value in ("gptq", "strange", "fp8")]
 
 
-def bnb(nested):
+def bnb(nested, storage=("U8", 1)):
     config = quantization("bitsandbytes", load_in_4bit=True, load_in_8bit=False, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=nested,
                           bnb_4bit_compute_dtype="bfloat16")
     file, blocks = File(config, 50 + nested), 300
     state = {"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [150, 128]}
-    file.add(X + ".weight", "U8", [150 * 64, 1])
+    dtype, size = storage
+    if size > 1:
+        config["quantization_config"]["bnb_4bit_quant_storage"] = "bfloat16"
+    file.add(X + ".weight", dtype, [150 * 64 // size, 1])
     file.add(X + ".weight.quant_map", "F32", [16], NF4)
-    parts = [Part(".weight", ((0, 1), (0, -1)), ("BF16", "F16", "F32", "I8")), Part(".weight.quant_map", ONE, ("F64",), optional=True)]
+    parts = [Part(".weight", ((0, 1), (0, -1)), ("U8", "BF16", "F16", "F32", "I8")), Part(".weight.quant_map", ONE, ("F64",), optional=True)]
     if nested:
         state.update(nested_blocksize=256, nested_dtype="float32", nested_offset=0.037)
         file.add(X + ".weight.absmax", "U8", [blocks])
@@ -398,6 +401,11 @@ def bnb_nf4():
     return bnb(False)
 
 
+def bnb_nf4_of_bf16():
+    """Codes that are stored as bfloat16, which FSDP asks for."""
+    return bnb(False, ("BF16", 2))
+
+
 def bnb_nf4_nested():
     return bnb(True)
 
@@ -411,12 +419,12 @@ def bnb_int8():
                   Part(".weight_format", (), ("I64", "I32", "I16", "I8"), optional=True)], [("quant_method", "gptq"), ("quant_method", "strange")]
 
 
-def torchao(kind, data, **tensors):
+def torchao(kind, data, of="weight", **tensors):
     config = quantization("torchao", quant_type={"default": {"_type": kind, "_version": 2, "_data": {}}})
     file = File(config, 60)
-    name = X + ".weight"
+    name = X + "." + of
     for local, (code, shape) in tensors.items():
-        file.add(X + "._weight_" + local, code, shape)
+        file.add("%s._%s_%s" % (X, of, local), code, shape)
     file.metadata = {"format": "pt", "tensor_names": json.dumps([name, "model.norm.weight"]), "model.norm.weight": json.dumps({"_type": "Tensor"}),
                      name: json.dumps({"_type": kind, "_data": data, "_tensor_data_names": list(tensors)})}
     return file
@@ -447,6 +455,21 @@ def torchao_float8():
     return file, [Part("._weight_qdata", ROWS, FLOATS + ("F8_E5M2", "I8")), Part("._weight_scale", BOTH[:3], FLOATS)], []
 
 
+def torchao_float8_activations():
+    """With scales of activations, which torchao needs to build the tensor, and that it is not called weight."""
+    file = torchao("Float8Tensor", {"block_size": [1, 40], "mm_config": None, "act_quant_kwargs": None,
+                                    "kernel_preference": {"_type": "KernelPreference", "_data": "AUTO"}, "dtype": dtype("bfloat16")}, of="gate_up_proj",
+                   qdata=("F8_E4M3", [24, 40]), scale=("F32", [24, 1]), act_quant_scale=("F32", [1]), act_per_tensor_scale=("F32", []))
+    return file, [Part("._gate_up_proj_qdata", ROWS, FLOATS + ("F8_E5M2", "I8")), Part("._gate_up_proj_scale", BOTH[:3], FLOATS),
+                  Part("._gate_up_proj_act_quant_scale", (), STRANGE + FLOATS), Part("._gate_up_proj_act_per_tensor_scale", (), STRANGE + FLOATS)], []
+
+
+def torchao_intx():
+    file = torchao("IntxUnpackedToInt8Tensor", {"target_dtype": dtype("int4"), "block_size": [1, 40], "dtype": dtype("bfloat16"), "activation_quantization": None},
+                   qdata=("I8", [24, 40]), scale=("BF16", [24, 1]), zero_point=("I8", [24, 1]))
+    return file, [Part("._weight_qdata", ROWS, FLOATS + ("U8",)), Part("._weight_scale", BOTH[:3], FLOATS)], []
+
+
 def torchao_int8():
     file = torchao("Int8Tensor", {"act_quant_kwargs": None, "reduce_range": False, "block_size": [1, 40], "dtype": dtype("bfloat16")},
                    qdata=("I8", [24, 40]), scale=("BF16", [24, 1]))
@@ -455,7 +478,8 @@ def torchao_int8():
 
 SCHEMES = [fp8_blocks, fp8_experts, fp8_mx, deepseek_v4, deepseek_v4_dense, ct_fp8_channel, ct_fp8_block, ct_int8_asymmetric, ct_int4, ct_int4_asymmetric,
            ct_int8_packed, ct_int4_g_idx, ct_nvfp4, ct_mxfp4, ct_mxfp8, gpt_oss, modelopt_fp8, modelopt_fp8_channel, modelopt_nvfp4, modelopt_mxfp8,
-           modelopt_mxfp4, gptq, gptq_act, gptq_8, awq, bnb_nf4, bnb_nf4_nested, bnb_int8, torchao_float8, torchao_int8, torchao_mx, torchao_nvfp4]
+           modelopt_mxfp4, gptq, gptq_act, gptq_8, awq, bnb_nf4, bnb_nf4_of_bf16, bnb_nf4_nested, bnb_int8, torchao_float8,
+           torchao_float8_activations, torchao_int8, torchao_intx, torchao_mx, torchao_nvfp4]
 
 
 # ---- damage: (what it is, a File)
@@ -507,10 +531,11 @@ def two_names(file, parts):
             other = changed(file)
             other.tensors[name] = other.tensors[part.name]
             yield "'%s' is there as '%s', too" % (part.name, name), other
-    if X + ".weight" not in file.tensors and any(name.startswith(X + ".") for name in file.tensors):
+    own = next((name for name in file.metadata if name.startswith(X)), X + ".weight")
+    if own not in file.tensors and any(name.startswith(X + ".") for name in file.tensors):
         other = changed(file)
-        other.add(X + ".weight", "BF16", [16, 96])
-        yield "a plain '%s' is there, too" % (X + ".weight"), other
+        other.add(own, "BF16", [16, 96])
+        yield "a plain '%s' is there, too" % own, other
     plain = parts[0].name
     for between in ("_blocks", ):
         if plain.endswith(between):
@@ -591,6 +616,57 @@ def special(scheme, file):
                 other = changed(file)
                 other.files["hf_quant_config.json"]["quantization"]["quant_algo"] = value
                 yield "hf_quant_config.json says %r" % value, other
+    # what only the second file says
+    beside = {"gptq": ("quantize_config.json", ({"sym": True}, {"modules_in_block_to_quantize": [["strange"]]}, {"modules_to_not_convert": [X]}, {"dynamic": {"-:.*up_proj": {}}})),
+              "awq": ("quant_config.json", ({"modules_to_not_convert": [X]}, {"version": "gemv"}))}
+    if scheme in beside:
+        name, rows = beside[scheme]
+        for more in rows:
+            other = changed(file)
+            both = {**other.config["quantization_config"], **more}
+            for key in more:
+                other.config["quantization_config"].pop(key, None)
+            both.pop("quant_method")
+            other.files[name] = both
+            yield "%s alone says %r" % (name, more), other
+    if scheme.startswith("modelopt"):
+        other = changed(file)
+        other.config["quantization_config"].pop("ignore", None)
+        other.files["hf_quant_config.json"]["quantization"]["exclude_modules"] = [X]
+        yield "hf_quant_config.json alone excludes the module", other
+    alone = {"fp8_blocks": ("I8", [2, 64, 32]), "modelopt_nvfp4": ("U8", [2, 64, 32]), "ct_fp8_channel": ("I8", [64, 32])}
+    if scheme in alone:
+        other = changed(file)
+        other.add("model.layers.1.mlp.experts.gate_up_proj", *alone[scheme])
+        yield "codes without scales in no module of their own", other
+    if scheme in ("ct_int4", "fp8_blocks", "modelopt_nvfp4", "gptq"):
+        for inner in ("R_input.weight", "inner.deeper.scale", "transform"):
+            other = changed(file)
+            other.add(X + "." + inner, "F32", [96, 96])
+            yield "'%s' inside of the quantized module" % inner, other
+    if scheme == "ct_nvfp4":
+        other = changed(file)
+        other.resize(X + ".weight_global_scale", "F32", [])
+        yield "weight_global_scale without dimensions", other
+    if scheme in ("ct_mxfp8", "ct_mxfp4"):
+        for key, value in (("format", "float-quantized"), ("format", "naive-quantized")):
+            other = changed(file)
+            other.config["quantization_config"][key] = value
+            other.config["quantization_config"]["config_groups"]["group_0"][key] = value
+            yield "the configuration says the %s %s" % (key, value), other
+        for strategy in ("channel", "block", "tensor"):
+            other = changed(file)
+            other.config["quantization_config"]["config_groups"]["group_0"]["weights"]["strategy"] = strategy
+            yield "the strategy is %s" % strategy, other
+    patterns = {"fp8_blocks": "modules_to_not_convert", "awq": "modules_to_not_convert", "bnb_nf4": "llm_int8_skip_modules"}
+    for pattern in (".*up_proj", "proj", "", r"model\.layers\.\d+", "model.", "model.layers.*.mlp", "lm_head|model.*") if scheme in patterns else ():
+        other = changed(file)
+        other.config["quantization_config"][patterns[scheme]] = ["lm_head", pattern]
+        yield "%s has the pattern %s" % (patterns[scheme], pattern), other
+    for pattern in ("experts", "mlp.experts", "model.layers.*.mlp") if scheme == "gpt_oss" else ():
+        other = changed(file)
+        other.config["quantization_config"]["modules_to_not_convert"] = [pattern]
+        yield "modules_to_not_convert has the pattern %s" % pattern, other
     says = file.config.get("quantization_config", {})
     for key in EXCLUDING.get(says.get("quant_method"), ()):
         if not any(name.startswith(X + ".") for name in file.tensors):
@@ -604,9 +680,9 @@ def special(scheme, file):
             yield "%s is %r" % (key, value), other
     settings = {"gptq_act": ({"desc_act": False},), "bnb_int8": ({"load_in_8bit": False, "load_in_4bit": True}, {"load_in_8bit": False}),
                 "gptq": ({"dynamic": {"-:.*up_proj": {}}}, {"dynamic": {"+:.*down": {"bits": 8}, "model.layers": {"group_size": 64}}}, {"dynamic": {"model": {"bits": 8}}},
-                         {"dynamic": ["model"]}, {"dynamic": {"(": {}}}, {"pack_dtype": "int64"}, {"desc_act": "no"}, {"sym": 1}, {"rotation": "hadamard"}, {"format": "gptq_v2"}, {"is_marlin_format": True},
+                         {"dynamic": ["model"]}, {"dynamic": {"(": {}}}, {"pack_dtype": "int64"}, {"desc_act": "no"}, {"sym": 1}, {"sym": True}, {"method": "awq"}, {"method": "qqq"}, {"dynamic": {"+:.*": {"format": "gptq_v2"}}}, {"rotation": "hadamard"}, {"format": "gptq_v2"}, {"is_marlin_format": True},
                          {"modules_in_block_to_quantize": [["self_attn.q_proj"]]}, {"modules_in_block_to_quantize": "up_proj"}, {"modules_in_block_to_quantize": ["up_proj"]}),
-                "awq": ({"w_bit": 8}, {"q_group_size": 64}, {"backend": "llm-awq"}), "modelopt_fp8": ({"group_size": 16},),
+                "awq": ({"w_bit": 8}, {"q_group_size": 64}, {"backend": "llm-awq"}, {"zero_point": False}, {"zero_point": 0}, {"zero_point": "no"}), "modelopt_fp8": ({"group_size": 16},),
                 "ct_int4": ({"transform_config": {"config_groups": {"u": {"type": "hadamard"}}}}, {"transform_config": []},
                             {"config_groups": {"W8A16": ["Linear"]}}, {"config_groups": {"W4A16": ["Linear"]}}),
                 "modelopt_nvfp4": ({"group_size": 32},), "modelopt_mxfp4": ({"group_size": 16},), "fp8_blocks": ({"fmt": "e5m2"},)}
@@ -623,11 +699,14 @@ def special(scheme, file):
         for value in (1, 2, 3, 255):
             yield with_bytes(file, X + ".weight_format", bytes([value]), "weight_format is %d" % value)
     if scheme.startswith("torchao"):
-        name = X + ".weight"
+        name = next(name for name in file.metadata if name.startswith(X))
         good = json.loads(file.metadata[name])
         for key, value in (("_type", "Int4Tensor"), ("_type", "NF4Tensor"), ("_type", "strange"), ("_type", None), ("_type", "IntxUnpackedToInt8Tensor"),
                            ("_type", "Tensor"), ("_data", None), ("_data", []), ("_tensor_data_names", ["qdata"]),
-                           ("_tensor_data_names", ["qdata", "scale", "strange"]), ("_tensor_data_names", None), ("_tensor_data_names", [])):
+                           ("_tensor_data_names", ["qdata", "scale", "strange"]), ("_tensor_data_names", None), ("_tensor_data_names", []),
+                           ("_tensor_data_names", good["_tensor_data_names"] + ["qdata"]), ("_tensor_data_names", ["qdata"] * len(good["_tensor_data_names"]))):
+            if good[key] == value:
+                continue
             other = changed(file)
             other.metadata[name] = json.dumps({**good, key: value})
             yield "the metadata: %s is %r" % (key, value), other
@@ -644,12 +723,46 @@ def special(scheme, file):
         other = changed(file)
         del other.metadata[name]
         yield "the metadata has no weight", other
+        other = changed(file)
+        del other.metadata["tensor_names"]
+        yield "the metadata has no tensor_names", other
+        for names in ([], ["model.norm.weight"], [name + "x"], [name, 3], [name, "x.weight"], {name: 1}, name, None):
+            other = changed(file)
+            other.metadata["tensor_names"] = json.dumps(names)
+            yield "tensor_names is %r" % names, other
+        other = changed(file)
+        other.metadata["tensor_names"] = "["
+        yield "tensor_names is no JSON", other
+        # what torchao's classes are given, and cannot be made of, or have no default for
+        of_dtype = "orig_dtype" if good["_type"] in ("MXTensor", "NVFP4Tensor") else "dtype"
+        changes = [({of_dtype: value}, ()) for value in ({"_type": "torch.dtype", "_data": "x"}, {"_type": "x", "_data": "bfloat16"}, {"_type": "torch.dtype", "_data": 3}, "bfloat16")]
+        changes += [({"is_swizzled_scales": value}, ()) for value in (1, 0, "x", "false", [1], None, True)]
+        changes += [({}, (key,)) for key in (of_dtype, "kernel_preference", "is_swizzled_scales") if key in good["_data"] and
+                    (good["_type"] == "MXTensor" or key == of_dtype and good["_type"] != "Float8Tensor")]
+        changes += [({"target_dtype": dtype(value)}, ()) for value in ("x", "float32", "uint8", "int9", "int", "int16")]
+        for more, less in changes:
+            other = changed(file)
+            other.metadata[name] = json.dumps({**good, "_data": {key: value for key, value in {**good["_data"], **more}.items() if key not in less}})
+            yield "the metadata: %r, and without %r" % (more, less), other
+        other = changed(file)
+        other.metadata["tensor_names"] = json.dumps([name, "model.norm.weight", name])
+        yield "tensor_names lists the weight twice", other
+        own = "%s._%s_" % tuple(name.rsplit(".", 1))
+        for more in ("act_quant_scale", "act_quant_zero_point", "act_per_tensor_scale", "act_pre_scale", "act_strange"):
+            if own + more in file.tensors:
+                continue
+            other = changed(file)
+            other.metadata[name] = json.dumps({**good, "_tensor_data_names": good["_tensor_data_names"] + [more]})
+            yield "the metadata lists '%s', which is missing" % more, other
+            other = changed(file)
+            other.add(own + more, "F32", [1])
+            yield "'%s' is there, and the metadata do not list it" % more, other
 
 
 def another_format(file):
     """Weights of another format beside those of the configured one, or in their place: whoever reads the one takes codes of the other for numbers."""
     method = file.config["quantization_config"]["quant_method"]
-    for make in (fp8_blocks, ct_int4, gptq, awq, bnb_int8, gpt_oss):
+    for make in (fp8_blocks, ct_int4, gptq, awq, bnb_int8, bnb_nf4, bnb_nf4_of_bf16, gpt_oss):
         more = make()[0]
         if more.config["quantization_config"]["quant_method"] == method:
             continue

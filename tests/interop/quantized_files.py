@@ -613,9 +613,10 @@ def torchao(name, config):
     return case
 
 
-def torchao_add(case, n, kind, data, formula, **tensors):
-    name = layer(n, "mlp.down_proj.weight")
-    parts = {local: (layer(n, "mlp.down_proj._weight_") + local, tensor) for local, tensor in tensors.items()}
+def torchao_add(case, n, kind, data, formula, of="mlp.down_proj.weight", **tensors):
+    name = layer(n, of)
+    module, own = name.rsplit(".", 1)
+    parts = {local: ("%s._%s_%s" % (module, own, local), tensor) for local, tensor in tensors.items()}
     case.metadata[name] = json.dumps({"_type": kind, "_data": data, "_tensor_data_names": list(tensors)})
     case.add(name, parts, formula)
     return case
@@ -633,16 +634,35 @@ def dtype_data(dtype):
     return {"_type": "torch.dtype", "_data": str(dtype)[6:]}
 
 
-def torchao_float8(name, dtype, scale_dtype):
+def torchao_float8(name, dtype, scale_dtype, item=E4M3):
     """_dequantize_affine_float8: in float32, rounded to the dtype that is asked for."""
     case = torchao(name, {"_type": "Float8WeightOnlyConfig", "_version": 2, "_data": {
-        "weight_dtype": dtype_data(E4M3), "set_inductor_config": True, "granularity": {"_type": "PerRow", "_version": 1, "_data": {"dim": -1}}}})
+        "weight_dtype": dtype_data(item), "set_inductor_config": True, "granularity": {"_type": "PerRow", "_version": 1, "_data": {"dim": -1}}}})
     for n, (shape, grid, block) in enumerate((((12, 32), (12, 1), (1, 32)), ((5, 7), (1, 1), (5, 7)), ((8, 64), (4, 2), (2, 32)))):
         seeded(name, n)
-        items, scale = codes_of(E4M3, shape), scales_of(grid, scale_dtype, n)
+        items, scale = codes_of(item, shape), scales_of(grid, scale_dtype, n)
         data = {"block_size": list(block), "mm_config": None, "act_quant_kwargs": None,
                 "kernel_preference": {"_type": "KernelPreference", "_data": "AUTO"}, "dtype": dtype_data(dtype)}
         torchao_add(case, n, "Float8Tensor", data, lambda target, i=items, s=scale, b=block: product32(i, spread(s, *i.shape, b), target), qdata=items, scale=scale)
+    return torchao_finish(case)
+
+
+def torchao_experts(name):
+    """Parameters that are not called weight, of three dimensions: a scale for each row of each matrix, for blocks, or for all."""
+    case = torchao(name, {"_type": "Float8WeightOnlyConfig", "_version": 2, "_data": {}})
+    for n, (of, shape, grid, block) in enumerate((("mlp.experts.w1", (3, 12, 32), (3, 12, 1), (1, 1, 32)), ("mlp.experts.gate_up_proj", (2, 8, 64), (2, 4, 2), (1, 2, 32)),
+                                                  ("mlp.experts._act_scale_", (2, 5, 16), (1, 1, 1), (2, 5, 16)), ("mlp.router.w", (5, 8), (5, 1), (1, 8)))):
+        seeded(name, n)
+        items, scale = codes_of(E4M3, shape), scales_of(grid, F32, n)
+        data = {"block_size": list(block), "mm_config": None, "act_quant_kwargs": None,
+                "kernel_preference": {"_type": "KernelPreference", "_data": "AUTO"}, "dtype": dtype_data(BF16)}
+        torchao_add(case, n, "Float8Tensor", data, lambda target, i=items, s=scale, b=block: product32(i, spread(s, *i.shape[-2:], b[-2:]), target), of=of,
+                    qdata=items, scale=scale)
+    for n, (of, shape) in enumerate((("mlp.experts.w2", (3, 12, 32)), ("mlp.experts.down", (2, 4, 7)))):
+        seeded(name, "int8", n)
+        items, scale, zero = codes_of(torch.int8, shape), scales_of((*shape[:2], 1), BF16, n), torch.randint(-128, 128, (*shape[:2], 1)).to(torch.int8)
+        data = {"act_quant_kwargs": None, "reduce_range": False, "block_size": [1, 1, shape[2]], "dtype": dtype_data(BF16)}
+        torchao_add(case, n, "Int8Tensor", data, lambda target, i=items, s=scale, z=zero: affine(i, s, z, target), of=of, zero_point=zero, qdata=items, scale=scale)
     return torchao_finish(case)
 
 
@@ -782,6 +802,8 @@ def cases():
     yield bnb_int8()
     yield torchao_float8("torchao_float8", BF16, F32)
     yield torchao_float8("torchao_float8_bf16", BF16, BF16)
+    yield torchao_float8("torchao_float8_e5m2", BF16, F32, torch.float8_e5m2)
+    yield torchao_experts("torchao_experts")
     yield torchao_int8("torchao_int8", BF16, BF16, False)
     yield torchao_int8("torchao_int8_f32", BF16, F32, True)
     yield torchao_intx("torchao_intx", BF16)

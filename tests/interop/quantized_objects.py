@@ -15,7 +15,8 @@ import tempfile
 import zipfile
 
 STORAGES = {"float32": ("FloatStorage", 4), "float16": ("HalfStorage", 2), "bfloat16": ("BFloat16Storage", 2), "float64": ("DoubleStorage", 8),
-            "int8": ("CharStorage", 1), "uint8": ("ByteStorage", 1), "int32": ("IntStorage", 4), "int64": ("LongStorage", 8), "bool": ("BoolStorage", 1)}
+            "int8": ("CharStorage", 1), "uint8": ("ByteStorage", 1), "int32": ("IntStorage", 4), "int64": ("LongStorage", 8), "bool": ("BoolStorage", 1),
+            "qint8": ("QInt8Storage", 1), "quint8": ("QUInt8Storage", 1), "qint32": ("QInt32Storage", 4)}
 CODES = {"float32": "f", "float16": "e", "float64": "d", "int8": "b", "uint8": "B", "int32": "i", "int64": "q", "bool": "?"}
 
 
@@ -419,9 +420,38 @@ ENGINE_DAMAGED.update({
     "engine, a subclass by torch": (wrapper(ENGINE, "Float8Tensor", "bfloat16", [ROWS, COLS], {}), "is made by Float8Tensor of Transformer Engine"),
 })
 
+# ---- torch ----
+
+def quantized(dtype, quantizer):
+    """[2, 2] of integers 1 to 4."""
+    return Call(Global("torch._utils", "_rebuild_qtensor"), Storage(dtype, struct.pack("<4" + {"qint8": "b", "quint8": "B", "qint32": "i"}[dtype], 1, 2, 3, 4)), 0, (2, 2), (2, 1),
+                quantizer, False, Call(Global("collections", "OrderedDict")))
+
+
+def per_tensor(zero):
+    return (Global("torch", "per_tensor_affine"), 0.5, zero)
+
+
+def per_channel(zeros, scheme="per_channel_affine", dtype="int64"):
+    return (Global("torch", scheme), tensor("float64" if dtype == "int64" else dtype, [2], [0.5, 0.5]), tensor(dtype, [2], zeros), 0)
+
+
+TORCH_SOUND = {"%s, zero point %d" % (dtype, zero): (quantized(dtype, per_tensor(zero)), [(at - zero) / 2 for at in range(1, 5)])
+               for dtype, zeros in (("qint8", (-128, 127)), ("quint8", (0, 255)), ("qint32", (-1000, 1000))) for zero in zeros}
+TORCH_SOUND.update({
+    "qint8, zero points of channels": (quantized("qint8", per_channel([-128, 127])), [64.5, 65, -62, -61.5]),
+    "quint8, zero points of channels": (quantized("quint8", per_channel([0, 255])), [0.5, 1, -126, -125.5]),
+    "quint8, zero points that are floats": (quantized("quint8", per_channel([-2, 300], "per_channel_affine_float_qparams", "float32")), [1.5, 2, -148.5, -148]),
+})
+TORCH_DAMAGED = {"%s, zero point %d" % (dtype, zero): (quantized(dtype, per_tensor(zero)), "has the zero point %d, and its integers are from " % zero)
+                 for dtype, zeros in (("qint8", (-129, 128, 300, -300)), ("quint8", (-1, 256, 300)), ("qint32", (-1 << 32, 1 << 31))) for zero in zeros}
+TORCH_DAMAGED.update({"%s, zero points of channels %d" % (dtype, zero): (quantized(dtype, per_channel([1, zero])), "has the zero point %d, and its integers are from " % zero)
+                      for dtype, zeros in (("qint8", (-129, 300)), ("quint8", (-1, 256))) for zero in zeros})
+
 # ---- all of them ----
 
-SOUND, DAMAGED = {**AFFINE_SOUND, **NVFP4_SOUND, **ENGINE_SOUND}, {**AFFINE_DAMAGED, **NVFP4_DAMAGED, **ENGINE_DAMAGED}
+SOUND = {**AFFINE_SOUND, **NVFP4_SOUND, **ENGINE_SOUND, **TORCH_SOUND}
+DAMAGED = {**AFFINE_DAMAGED, **NVFP4_DAMAGED, **ENGINE_DAMAGED, **TORCH_DAMAGED}
 
 
 def dequantize(ckpt, work, value):

@@ -330,7 +330,7 @@ def torchao_reference(case, weight, target):
     unflatten = load("torchao", torchao)
     if unflatten is None:
         return
-    prefix = weight.name.rsplit(".", 1)[0] + "._weight_"
+    prefix = "%s._%s_" % tuple(weight.name.rsplit(".", 1))
     tensors = {prefix + local: tensor.clone() for local, tensor in weight.parts.items()}
     found, left = unflatten(tensors, {weight.name: case.metadata[weight.name], "tensor_names": json.dumps([weight.name])})
     assert not left, left

@@ -40,6 +40,9 @@ def cases():
         out[name + "_scalar"] = torch.quantize_per_tensor(torch.tensor(1.5), 0.5, 0, dtype)
         out[name + "_none"] = torch.quantize_per_tensor(torch.zeros(0, 3), 0.5, 0, dtype)
     out["large"] = torch.quantize_per_tensor(numbers(4, 4) * 1e6, 1e5, 0, torch.qint32)
+    for zero in (1, 3, -5) if torch.__version__[:3] != "1.7" else ():
+        for side in (-1e30, 1e30):
+            out["least %d %g" % (zero, side)] = torch.quantize_per_tensor(torch.full((3, 5), side), 0.5, zero, torch.qint32)
     out["tiny"] = torch.quantize_per_tensor(numbers(4, 4) * 1e-7, 1e-9, 0, torch.qint32)
     for name in ("quint4x2", "quint2x4"):
         if hasattr(torch, name):

@@ -242,6 +242,9 @@ def test_as_overrules_what_config_json_says(fp8, tmp_path):
             f.quantized(as_="of-somebody")
         with pytest.raises(TypeError):
             f.quantized(config=7)
+        for empty in ("", b"", " \n"):
+            with pytest.raises(ValueError, match="no configuration"):
+                f.quantized(config=empty)
 
 
 def test_what_does_not_fit_is_an_error_that_names_the_tensor(fp8, tmp_path):
