@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 enum {
-	BUFFER = 1 << 20,
 	AT_ONCE = 8, /* numbers in a vote */
 	LINE = 300,  /* what one of several ranks says */
 	LIST = 470,  /* ... and all of them: what an error has room for */
@@ -27,13 +26,16 @@ enum {
 
 static const uint64_t LONGEST_ASKED = 10000000000; /* nsec */
 
+size_t ckpt_agree_buffer = 1 << 20;
+
 int ckpt_agreement_open(struct ckpt_agreement *a, struct ckpt_transport *transport,
 			uint64_t patience_nsec, struct ckpt_error *err)
 {
 	*a = (struct ckpt_agreement){ .transport = transport, .patience_nsec = patience_nsec };
 	if (gethostname(a->host, sizeof(a->host) - 1) < 0)
 		snprintf(a->host, sizeof(a->host), "unknown host");
-	return transport->ops->alloc(transport, BUFFER, &a->buffer, err);
+	a->buffer_size = ckpt_agree_buffer;
+	return transport->ops->alloc(transport, a->buffer_size, &a->buffer, err);
 }
 
 void ckpt_agreement_close(struct ckpt_agreement *a)
@@ -76,7 +78,7 @@ int ckpt_agree_send(struct ckpt_agreement *a, void *bytes, size_t len, uint32_t 
 	for (size_t done = 0, n; rc == 0 && done < len; done += n) {
 		struct ckpt_transport_chunk chunk = { .buffer = a->buffer, .root = root };
 
-		n = len - done < BUFFER ? len - done : BUFFER;
+		n = len - done < a->buffer_size ? len - done : a->buffer_size;
 		chunk.nbytes = n;
 		if (t->rank == root)
 			memcpy(a->buffer, p + done, n);

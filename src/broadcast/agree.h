@@ -15,11 +15,15 @@ struct ckpt_agreement {
 	uint64_t patience_nsec; /* with a silent peer */
 	char host[64];		/* of this rank */
 	void *buffer;		/* of the transport */
+	size_t buffer_size;
 	bool broken;		/* the transport cannot be used any more */
 	bool asked;		/* find_silent() was called */
 	uint32_t failed_rank;	/* in the last vote that was not 0 */
 	char text[1024];	/* the text of that rank, with its number and host */
 };
+
+/* Bytes that are sent at once, the same on all ranks; tests make it small. */
+extern size_t ckpt_agree_buffer;
 
 int ckpt_agreement_open(struct ckpt_agreement *out, struct ckpt_transport *transport,
 			uint64_t patience_nsec, struct ckpt_error *err);

@@ -17,6 +17,7 @@
  * Workers are processes that the parent forks before it has threads; a worker that dies or hangs costs one run.
  */
 #include "base/clock.h"
+#include "broadcast/agree.h"
 #include "broadcast/ring.h"
 #include "gpu/bounded.h"
 #include "gpu/cuda_driver.h"
@@ -124,6 +125,7 @@ struct plan {
 	enum target target;
 	struct ckpt_broadcast_options o;
 	uint64_t gpu_sums_from;
+	size_t agree_buffer;
 	bool protects, aborts_together;
 	enum fault fault;
 	char variable[32], spec[100];
@@ -290,6 +292,7 @@ static void choose(uint64_t seed, enum fault wanted, struct plan *p)
 		p->o.timeout_s = (60 + below(100)) * 1e-3 * SLOWER;
 	p->o.init_timeout_s = p->o.timeout_s;
 	choose_fault(p);
+	p->agree_buffer = (size_t)512 << below(8);
 }
 
 static void print_plan(const struct plan *p)
@@ -299,8 +302,8 @@ static void print_plan(const struct plan *p)
 	for (size_t i = 0; i < p->count; i++)
 		printf("%s%zu", i ? " " : "", p->sizes[i]);
 	printf("), chunk %" PRIu64
-	       ", depth %u, threads %u, readers %u, target %s%s, flags %#x, %s%s%s, fault %s %s",
-	       p->o.chunk, p->o.depth, p->o.threads, p->o.readers,
+	       ", texts by %zu, depth %u, threads %u, readers %u, target %s%s, flags %#x, %s%s%s, fault %s %s",
+	       p->o.chunk, p->agree_buffer, p->o.depth, p->o.threads, p->o.readers,
 	       p->target == TO_FILES  ? "files"
 	       : p->target == TO_GPUS ? "GPUs"
 				      : "none",
@@ -769,6 +772,7 @@ static void prepare(const struct plan *p)
 	if (*p->variable)
 		setenv(p->variable, p->spec, 1);
 	ckpt_ring_gpu_sums_from = p->gpu_sums_from;
+	ckpt_agree_buffer = p->agree_buffer;
 	ckpt_gpu_grace_nsec = (uint64_t)(p->grace_s * 1e9);
 	io_seen = 0;
 	io_fired = false;
