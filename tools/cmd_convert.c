@@ -206,6 +206,8 @@ static int save_and_report(struct ckpt_save_options *options, const struct ckpt_
 		note_losses(model);
 		if (report.shards)
 			convert_note_left_files(in);
+		else if (!is_plain && !dry_run)
+			note_config_left(in, out);
 	}
 	if (code == EXIT_FINE && report.turned_alone && !quiet)
 		fprintf(stderr,

@@ -11,6 +11,7 @@
 #include "json.h"
 #include "out_kind.h"
 #include "shell_line.h"
+#include "with_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,6 +262,8 @@ static int merge(const char *in, const char *out, const char *format)
 		convert_print_weights(&taken);
 		note_one_file(one_file, in);
 		print_summary(model, &numbers, report.nbytes, start, one_file);
+		if (!dry_run)
+			note_config_left(in, out);
 	}
 	ckpt_close(model);
 	if (code != EXIT_FINE)

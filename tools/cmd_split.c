@@ -6,6 +6,7 @@
 #include "convert.h"
 #include "edit.h"
 #include "out_kind.h"
+#include "with_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +117,10 @@ static int write_shards(struct ckpt_save_options *options, const char *in, const
 		code = convert_save(options, model, in, out, &report);
 	if (code == EXIT_FINE && !quiet)
 		print_summary(options, &did, ckpt_tensor_count(model), &report, start);
-	if (code == EXIT_FINE && !quiet && !dry_run)
+	if (code == EXIT_FINE && !quiet && !dry_run) {
 		note_classes(model, out);
+		note_config_left(in, out);
+	}
 	ckpt_close(model);
 	if (code != EXIT_FINE)
 		end_by_signal();

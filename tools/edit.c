@@ -16,6 +16,7 @@
 #include "pipes.h"
 #include "plain_model.h"
 #include "shell_line.h"
+#include "with_config.h"
 #include "words.h"
 
 #include <stdlib.h>
@@ -549,6 +550,14 @@ char *name_of_no_output(const char *in)
 }
 
 /* OUT NULL: there is none, and with -i none is needed. */
+static bool dequantized(const struct ckpt_edit_report *reports, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (reports[i].tensors_dequantized)
+			return true;
+	return false;
+}
+
 static int edit_file(const struct edit_job *job, const char *in, const char *out)
 {
 	const struct edit_settings *s = job->s;
@@ -591,6 +600,8 @@ static int edit_file(const struct edit_job *job, const char *in, const char *out
 		out = no_output = name_of_no_output(in);
 	if (code == EXIT_FINE)
 		code = save_edited(s, model, job->steps, reports, job->count, out, start);
+	if (code == EXIT_FINE && !quiet && !s->dry_run && !s->in_place && !dequantized(reports, job->count))
+		note_config_left(in, out);
 	free(no_output);
 	free(reports);
 	ckpt_close(model);

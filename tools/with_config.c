@@ -290,10 +290,11 @@ static bool is_object(const char *folder, const char *name, char path[PATH_MAX +
 	return is_one;
 }
 
+/* Of ModelOpt, GPTQ and AWQ: they speak of nothing else. */
+static const char *const others[] = { "hf_quant_config.json", "quantize_config.json", "quant_config.json" };
+
 void note_config(const char *out)
 {
-	/* of ModelOpt, GPTQ and AWQ: they speak of nothing else */
-	static const char *const others[] = { "hf_quant_config.json", "quantize_config.json", "quant_config.json" };
 	char folder[PATH_MAX], path[PATH_MAX + 40];
 	const char *entry;
 
@@ -306,4 +307,38 @@ void note_config(const char *out)
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (is_object(folder, others[i], path, &entry))
 			complain("note: %s still says how the weights were quantized, and loaders may go by it", path);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Does a file of FOLDER say how weights are quantized? The path of the first that does is in PATH. */
+static bool says_quantized(const char *folder, char path[PATH_MAX + 40])
+{
+	const char *entry;
+
+	if (is_object(folder, names[0], path, &entry) && entry)
+		return true;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (is_object(folder, others[i], path, &entry))
+			return true;
+	return false;
+}
+
+void note_config_left(const char *in, const char *out)
+{
+	char from[PATH_MAX], to[PATH_MAX], path[PATH_MAX + 40], unused[PATH_MAX + 40];
+
+	if (is_stream(in) || is_stream(out))
+		return;
+	folder_of(in, is_folder(in), from);
+	folder_of(out, is_folder(out), to);
+	if (is_same(from, to) || !says_quantized(from, path) || says_quantized(to, unused))
+		return;
+	fflush(stdout);
+	complain("note: %s, which says how the weights are quantized, was not copied", path);
 }

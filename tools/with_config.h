@@ -22,4 +22,7 @@ void clear_config(struct config_files *files);
 /* Note that config.json, or a file that says nothing else, beside OUT still says how weights were quantized, if it does. */
 void note_config(const char *out);
 
+/* Note that a file beside IN says how weights are quantized, and none beside OUT, which is in another folder. */
+void note_config_left(const char *in, const char *out);
+
 #endif

@@ -31,9 +31,10 @@ static const float nf4[16] = { -1.0f,
 			       0.5626170039176941f,
 			       0.7229568362236023f,
 			       1.0f };
+/* Code 8 is 0, as in quant_map and in its arithmetic in torch; some of its kernels make -0 of it. */
 static const float fp4[16] = {
 	0.0f,  5.208333333e-03f,  0.66666667f,	1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
-	-0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f
+	0.0f,  -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f
 };
 
 enum { MOST_STATE = 64 << 10 };
@@ -185,7 +186,6 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 	int64_t block = ckpt_quant_config_int(state, "blocksize", 0);
 	enum ckpt_dtype dtype = dtype_of(state, "dtype");
 	const float *table = is_nf4 ? nf4 : fp4;
-	float *plain;
 	struct ckpt_quant_weight *w = &g->weight;
 	uint64_t numel, bytes = ckpt_shape_numel(items->shape, items->ndim), blocks;
 	int rc = read_shape(g, state, err);
@@ -206,6 +206,8 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 		return bad_state(g, "dtype", err);
 	if (nested != (json_object_get(state, "nested_blocksize") != NULL))
 		return bad_state(g, nested ? "nested_blocksize" : "plain absmax", err);
+	if (items->ndim > 1 && items->shape[0] == 1) /* dequantize_4bit() turns what it makes of such codes */
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "wanted a column of codes: bitsandbytes takes a row for a weight that is turned around");
 	numel = ckpt_shape_numel(g->shape, g->ndim);
 	blocks = numel / (uint64_t)block + (numel % (uint64_t)block != 0);
 	if (__builtin_mul_overflow(bytes, (uint64_t)ckpt_dtype_size(items->dtype), &bytes) ||
@@ -214,15 +216,6 @@ static int fill_from_state(struct ckpt_quant_group *g, const json_t *state, stru
 					 "wanted %" PRIu64 " bytes, two numbers in each",
 					 numel / 2 + numel % 2);
 	rc = check_map(g, table, err);
-	if (rc == 0 && !is_nf4 && g->shape[g->ndim - 1] % 2) {
-		/* rows that end within a byte take another way there, which has no -0 */
-		plain = ckpt_arena_alloc(g->quant->arena, sizeof(fp4));
-		if (!plain)
-			return ckpt_arena_fail(g->quant->arena, err);
-		memcpy(plain, fp4, sizeof(fp4));
-		plain[8] = 0;
-		table = plain;
-	}
 	w->code = CKPT_QUANT_TABLE;
 	w->item = CKPT_DTYPE_UINT8;
 	w->bits = 4;

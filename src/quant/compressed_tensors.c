@@ -5,7 +5,7 @@
  * scales; compressors/pack_quantized, nvfp4, mxfp4.
  *
  * What must stay true: num_bits, type and symmetric of the configuration, where there is one, agree with
- * the tensors; the number of words in a row tells the two ways of packing apart, or they are the same.
+ * the tensors; the number of words in a row tells the two ways of packing apart, or the version does, or they are the same.
  */
 #include "quant/fill.h"
 
@@ -184,6 +184,8 @@ static int fill_scales(struct ckpt_quant_group *g, const struct settings *s, str
 	    (!s->strategy || strcmp(s->strategy, "channel") != 0))
 		return check_strategy(g, s, "tensor", err) < 0 ? CKPT_E_FORMAT
 									 : ckpt_fill_single(g, err);
+	if (!size && t->ndim == 1 && w->rows > 1 && ckpt_fill_is_by_row(g))
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "wanted [%" PRIu64 ", 1]: torch multiplies columns by a row of scales", w->rows);
 	if (!size && ckpt_fill_is_by_row(g))
 		return check_strategy(g, s, "channel", err) < 0
 			       ? CKPT_E_FORMAT
@@ -433,6 +435,50 @@ static uint64_t words_apart(uint64_t numbers, uint64_t bits)
 	return numbers / per + (numbers % per != 0);
 }
 
+/* Are NUMBERS of BITS in so many WORDS packed densely, or apart, or the same way both times (DENSE_OR_APART)? */
+enum packing { NEITHER, DENSE = 1, APART = 2, DENSE_OR_APART = DENSE | APART };
+
+static enum packing packing_of(uint64_t numbers, uint64_t bits, uint64_t words)
+{
+	return (enum packing)((words == words_dense(numbers, bits) ? DENSE : NEITHER) | (words == words_apart(numbers, bits) ? APART : NEITHER));
+}
+
+/* Up to 0.17.1 all wrote items apart, from 0.18.0 on densely; what was between these releases, nobody knows. */
+static enum packing packing_of_version(const char *version)
+{
+	unsigned major, minor, patch;
+	int end = 0;
+
+	if (!version || sscanf(version, "%3u.%3u.%3u%n", &major, &minor, &patch, &end) != 3 || (version[end] && version[end] != '.') ||
+	    (version[end] == '.' && strspn(version + end + 1, "0123456789") != strlen(version + end + 1)))
+		return NEITHER;
+	if (!major && (minor < 17 || (minor == 17 && patch <= 1)))
+		return APART;
+	return major || minor >= 18 ? DENSE : NEITHER;
+}
+
+/*
+ * How the items, and the zero points, are packed. Where both ways take as many words, and differ from the second word on, nothing
+ * in the tensors tells.
+ */
+static int find_packing(struct ckpt_quant_group *g, uint64_t words, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *z = ckpt_quant_tensor(g, CKPT_PART_ZEROS);
+	struct ckpt_quant_weight *w = &g->weight;
+	uint64_t per = 32 / w->bits;
+	enum packing items = packing_of(w->cols, w->bits, words),
+		     zeros = z && z->ndim == 2 ? packing_of(w->rows, w->bits, z->shape[0]) : DENSE_OR_APART, both = items & zeros;
+	bool differ = 32 % w->bits && (w->cols > per || (z && w->rows > per));
+
+	if (both == DENSE_OR_APART && differ)
+		both = packing_of_version(ckpt_quant_config_text(g->quant->config.says, "version"));
+	if (both == NEITHER && items == DENSE_OR_APART && zeros == DENSE_OR_APART)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
+					 "can be packed densely, as by compressed-tensors from 0.18 on, or item by item, as before, and no configuration says its version");
+	w->dense = (both == NEITHER ? items : both) & DENSE;
+	return 0;
+}
+
 /* Bits of an item: as the configuration says; else those for which the words are as many as there are, if only one does. */
 static int find_bits(struct ckpt_quant_group *g, const struct settings *s, uint64_t words,
 		     uint32_t *out, struct ckpt_error *err)
@@ -576,7 +622,9 @@ static int fill_packed(struct ckpt_quant_group *g, const struct settings *s, str
 	w->matrices = 1;
 	w->rows = g->shape[0];
 	w->cols = g->shape[1];
-	w->dense = items->shape[1] == words_dense(w->cols, w->bits);
+	rc = find_packing(g, items->shape[1], err);
+	if (rc < 0)
+		return rc;
 	ckpt_fill_arithmetic(g, scale, scale, scale);
 	snprintf(g->scheme, sizeof(g->scheme), "INT%u, packed%s", w->bits,
 		 g->parts[CKPT_PART_ZEROS].entry ? ", zero points" : "");

@@ -39,6 +39,23 @@ static int name_again(struct ckpt_quant *q, const struct ckpt_walk_step *step,
 	return copy->name ? 0 : ckpt_arena_fail(q->arena, err);
 }
 
+static bool is_small_float(enum ckpt_dtype dtype)
+{
+	return (ckpt_dtype_size(dtype) == 1 && ckpt_dtype_is_floating(dtype)) || dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2;
+}
+
+/* A tensor in a list, or under a key that is no text. */
+static int note_placeless(struct ckpt_quant *q, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	uint32_t index;
+	int rc = q->placeless ? CKPT_E_NOTFOUND : ckpt_model_tensor_of(q->model, step->value, &index, err);
+
+	if (rc == 0 && is_small_float(q->model->tensors[index].dtype) && q->model->tensors[index].kind == CKPT_KIND_STRIDED &&
+	    q->model->tensors[index].storage >= 0 && q->model->tensors[index].name)
+		q->placeless = &q->model->tensors[index];
+	return rc < 0 && rc != CKPT_E_NOTFOUND ? rc : CKPT_WALK_SKIP;
+}
+
 static int add_entry(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct ckpt_quant *q = ctx;
@@ -51,12 +68,12 @@ static int add_entry(void *ctx, const struct ckpt_walk_step *step, struct ckpt_e
 
 	if (!ckpt_value_is_tensor(q->model, step->value))
 		return CKPT_WALK_ENTER;
-	if (step->seen || !ckpt_walk_is_entry(step, &e.holder, &e.at))
+	if (step->seen)
 		return CKPT_WALK_SKIP;
-	pairs = ckpt_value_pairs(e.holder);
+	pairs = ckpt_walk_is_entry(step, &e.holder, &e.at) ? ckpt_value_pairs(e.holder) : NULL;
 	key = pairs ? ckpt_model_now(q->model, pairs->items[e.at]) : NULL;
 	if (!key || !ckpt_value_is_text(key) || key->u.bytes.len > UINT32_MAX)
-		return CKPT_WALK_SKIP;
+		return note_placeless(q, step, err);
 	e.key = key->u.bytes.ptr;
 	e.key_len = (uint32_t)key->u.bytes.len;
 	rc = ckpt_model_tensor_of(q->model, step->value, &index, err);
@@ -656,23 +673,23 @@ static bool may_be_codes(const struct ckpt_quant *q, const struct ckpt_quant_ent
 	return false;
 }
 
-int ckpt_quant_check_left_over(const struct ckpt_quant *q, struct ckpt_error *err)
+static int fail_left_over(const struct ckpt_tensor *t, struct ckpt_error *err)
 {
 	char shown[200];
 
+	return ckpt_fail(err, CKPT_E_FORMAT, "'%s' is %s and has no scales beside it", ckpt_escape(shown, sizeof(shown), t->name, strlen(t->name)),
+			 ckpt_dtype_name(t->dtype));
+}
+
+int ckpt_quant_check_left_over(const struct ckpt_quant *q, struct ckpt_error *err)
+{
 	for (uint32_t i = 0; i < q->entry_count; i++) {
 		const struct ckpt_quant_entry *e = &q->entries[i];
 
-		if (!e->group && !e->dropped && ckpt_dtype_size(e->t->dtype) == 1 &&
-		    (ckpt_dtype_is_floating(e->t->dtype) || may_be_codes(q, e) ||
-		     e->t->dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2))
-			return ckpt_fail(err, CKPT_E_FORMAT,
-					 "'%s' is %s and has no scales beside it",
-					 ckpt_escape(shown, sizeof(shown), e->t->name,
-						     strlen(e->t->name)),
-					 ckpt_dtype_name(e->t->dtype));
+		if (!e->group && !e->dropped && (is_small_float(e->t->dtype) || may_be_codes(q, e)))
+			return fail_left_over(e->t, err);
 	}
-	return 0;
+	return q->placeless ? fail_left_over(q->placeless, err) : 0;
 }
 
 static bool are_of_one_kind(const struct ckpt_quant_group *a, const struct ckpt_quant_group *b)

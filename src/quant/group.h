@@ -110,6 +110,7 @@ struct ckpt_quant {
 	uint32_t group_count, group_cap;
 	struct ckpt_array **arrays; /* malloc, owned: what NUMBERS of groups read */
 	uint32_t array_count, array_cap;
+	const struct ckpt_tensor *placeless; /* a tensor of float8 or FP4 that is in no mapping with names, so that no scales can belong to it */
 	bool parts_only;      /* tensors that say all on their own are not asked for */
 	bool has_wrappers;    /* some of the groups are tensors of torchao */
 	bool has_engine;      /* ... of Transformer Engine */

@@ -80,6 +80,49 @@ unchanged() { state > after.state; diff before.state after.state >&2; }
 	done
 }
 
+@test "a single file does not go into a folder with the index of a set, which loaders go by" {
+	model in model.safetensors
+	model set model-00001-of-00002.safetensors model-00002-of-00002.safetensors
+	mkdir folder variant none
+	cp set/model.safetensors.index.json folder/
+	cp set/model.safetensors.index.json variant/model.safetensors.index.fp16.json
+	echo '{}' > none/tokens.index.json
+	state > before.state
+	for out in set folder variant; do
+		for force in '' -f '-f -n'; do
+			dequantize $force --with-config in $out
+			[[ $status = 2 && $stderr = *"the index of a set of shards"* ]]
+		done
+	done
+	unchanged
+	dequantize --with-config in none; want 0
+}
+
+@test "a configuration that stays behind is noted" {
+	model in model.safetensors
+	for command in 'add-prefix m. in OUT' 'edit --add-prefix m. in OUT' 'rename -e s/l0/l1/ in OUT' 'select --if-present --keep l0.* in OUT' 'compact --if-present in OUT' 'convert in OUT' \
+		'merge in OUT' 'split --ranks 2 in out/f' 'cast --if-present f16 in OUT' 'sanitize --if-present in OUT'; do
+		mkdir out
+		run --separate-stderr "$CKPT" ${command/OUT/out\/f.safetensors}
+		echo "$command: $status $stderr"
+		[ "$status" = 0 ]
+		[[ $stderr = *"note: in/config.json, which says how the weights are quantized, was not copied"* ]]
+		rm -r out
+	done
+	run --separate-stderr "$CKPT" add-prefix m. in beside; [[ $status = 0 && $stderr = *"was not copied"* ]]
+	run --separate-stderr "$CKPT" add-prefix -q m. in out.safetensors; [ "$stderr" = "" ]
+	run --separate-stderr "$CKPT" add-prefix m. in in/two.safetensors; [[ $stderr != *"not copied"* ]]
+	run --separate-stderr "$CKPT" add-prefix -n m. in; [[ $stderr != *"not copied"* ]]
+	mkdir with; cp in/config.json with/
+	run --separate-stderr "$CKPT" add-prefix m. in with/f.safetensors; [[ $stderr != *"not copied"* ]]
+	dequantize in plain.safetensors; [[ $status = 0 && $stderr != *"not copied"* ]]
+	echo '{"a": 1}' > in/config.json
+	run --separate-stderr "$CKPT" add-prefix m. in other.safetensors; [[ $status = 0 && $stderr != *"not copied"* ]]
+	echo '{"quantization": {}}' > in/hf_quant_config.json
+	run --separate-stderr "$CKPT" add-prefix m. in third.safetensors
+	[[ $stderr = *"in/hf_quant_config.json, which says"* ]]
+}
+
 @test "a set with --with-config is one folder, which -f replaces" {
 	model in model-00001-of-00002.safetensors model-00002-of-00002.safetensors
 	dequantize --with-config in out; want 0

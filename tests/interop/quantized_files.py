@@ -562,7 +562,7 @@ def bnb_config(**more):
 
 def bnb_4bits(name, kind, nested, dtype, shapes, block=64, storage=torch.uint8):
     """bitsandbytes' dequantize_4bit: a table times absmax in float32, rounded to the dtype that the state says. Blocks run on over rows.
-    The code 8 of fp4 is -0.0, but for rows of an odd length, for which the package has other code."""
+    The code 8 of fp4 is 0.0, as in the table; some kernels make -0.0 of it."""
     case = standard(Case(name, "bnb_4bits", bnb_config(load_in_4bit=True, bnb_4bit_quant_type=kind, bnb_4bit_use_double_quant=nested,
                                                        bnb_4bit_quant_storage=str(storage)[6:])))
     table = torch.tensor(NF4 if kind == "nf4" else FP4)
@@ -583,12 +583,9 @@ def bnb_4bits(name, kind, nested, dtype, shapes, block=64, storage=torch.uint8):
         else:
             absmax = scales_of((blocks,), F32, n)
             parts["absmax"] = (base + ".absmax", absmax)
-        numbers = table.clone()
-        if kind == "fp4" and shape[1] % 2 == 0:
-            numbers[8] = -0.0
         text = torch.tensor(list(json.dumps(state).encode()), dtype=torch.uint8)
         parts["quant_state"] = (base + ".quant_state.bitsandbytes__" + kind, text)
-        case.add(base, parts, lambda target, i=items, a=absmax, s=shape, c=count, t=numbers: (
+        case.add(base, parts, lambda target, i=items, a=absmax, s=shape, c=count, t=table: (
             t[nibbles(i.reshape(-1), True)[:c]] * a.repeat_interleave(block)[:c]).reshape(s).to(dtype).to(target), quant=kind, block=block, nested=nested, dtype=dtype, storage=storage)
     return case
 
@@ -768,6 +765,8 @@ def cases():
         yield ct_packed("ct_int%d_packed_asymmetric" % bits, bits, "group", False, BF16, [(8, 64), (5, 96)], 32)
     for bits in (3, 5, 6, 7):
         yield ct_packed("ct_int%d_dense" % bits, bits, "group", False, BF16, [(8, 64), (5, 96)], 32)
+        for dense in (True, False):     # as many words either way, and other bits in them
+            yield ct_packed("ct_int%d_by_version_%s" % (bits, "dense" if dense else "apart"), bits, "channel", False, BF16, [(20, 20), (12, 12), (40, 6)], dense=dense)
     yield ct_packed("ct_int3_old", 3, "group", False, BF16, [(8, 64), (5, 96)], 32, dense=False)
     yield ct_nvfp4("ct_nvfp4")
     for bits in (4, 6, 8):

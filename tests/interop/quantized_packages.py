@@ -303,9 +303,7 @@ def bnb_dequantize(bnb, items, state):
     scales = state.absmax
     if state.nested:
         scales = bnb.functional.dequantize_blockwise(scales, state.state2) + state.offset
-    code = importlib.import_module("bitsandbytes.backends.utils")._get_4bit_code(state.quant_type, items.device).clone()
-    if state.quant_type == "fp4" and state.shape[-1] % 2 == 0:
-        code[8] = -0.0      # as its kernels have it, which take no odd rows
+    code = importlib.import_module("bitsandbytes.backends.utils")._get_4bit_code(state.quant_type, items.device)
     return default._dequantize_4bit_compute(items.view(torch.uint8).reshape(-1), scales.float(), code, state.blocksize, state.shape, state.dtype)
 
 

@@ -18,6 +18,8 @@ sys.dont_write_bytecode = True      # the scripts' folder stays as it is
 import quantized_damaged as damaged  # noqa: E402
 
 X, SAME, GONE = damaged.X, None, object()
+ADDED = object()        # the numbers of the sound file, and what was added as it is
+OTHER = object()        # numbers, and others than those
 Q, W, GROUP = "quantization_config/", "quantization_config/config_groups/group_0/weights/", "quantization_config/config_groups/group_0/"
 
 
@@ -38,11 +40,42 @@ def weights_of(file, **more):
     return {"group_0": {**group, "weights": {**group["weights"], **more}}}
 
 
+def flat(tensor):
+    code, shape, data = tensor
+    return code, shape[:1], data
+
+
+def turned(tensor):
+    code, shape, data = tensor
+    return code, shape[::-1], data
+
+
 def fp8_named():
     """Of a module whose name is not ASCII."""
     file = damaged.File(damaged.quantization("fp8", weight_block_size=[32, 16]), 70)
     file.add("m.é.ü.weight", "F8_E4M3", [64, 48])
     file.add("m.é.ü.weight_scale_inv", "F32", [2, 3])
+    return file, None, None
+
+
+def ct_int3():
+    """20 numbers of 3 bits take two words, whether they may cross words or not."""
+    file = damaged.File(damaged.ct("pack-quantized", 3, "int", "channel"), 71)
+    file.config["quantization_config"]["version"] = "0.20.1"
+    file.add(X + ".weight_packed", "I32", [16, 2])
+    file.add(X + ".weight_scale", "BF16", [16, 1])
+    file.add(X + ".weight_shape", "I64", [2], damaged.i64([16, 20]))
+    return file, None, None
+
+
+def ct_int3_zeros():
+    """10 numbers take one word, which is the same either way, and the zero points of 20 rows two."""
+    file = damaged.File(damaged.ct("pack-quantized", 3, "int", "channel", symmetric=False), 72)
+    file.config["quantization_config"]["version"] = "0.17.1"
+    file.add(X + ".weight_packed", "I32", [20, 1])
+    file.add(X + ".weight_scale", "BF16", [20, 1])
+    file.add(X + ".weight_shape", "I64", [2], damaged.i64([20, 10]))
+    file.add(X + ".weight_zero_point", "I32", [2, 1])
     return file, None, None
 
 
@@ -53,7 +86,14 @@ ZEROS = "the configuration says that there are zero points"
 GPTQ = {"bits": 4, "group_size": 32, "desc_act": False}
 ROTATED = "transform_config says that weights are transformed, which ckpt does not undo"
 
+PACKED = "can be packed densely, as by compressed-tensors from 0.18 on, or item by item, as before, and no configuration says its version"
+UNKNOWN = (GONE, None, 20, "", "0.17.2", "0.17.2.a20260801", "0.18.0a1", "0.18.0.dev3", "nightly", "0.18")
+
 CASES = {
+    "ct_int3": [({Q + "version": version}, PACKED) for version in UNKNOWN] + [({Q + "version": version}, SAME) for version in ("0.18.0", "0.19.0", "1.0.0")] + [
+        ({Q + "version": version}, OTHER) for version in ("0.17.1", "0.15.0.1", "0.9.4")] + [(lambda file: nested(file, ("version",)), SAME)],
+    "ct_int3_zeros": [({Q + "version": version}, PACKED) for version in UNKNOWN] + [({Q + "version": version}, SAME) for version in ("0.17.0", "0.15.0", "0.3.0")] + [
+        ({Q + "version": version}, OTHER) for version in ("0.18.0", "0.20.1")],
     "ct_int4": [
         (nested, SAME), (inner_only, SAME),
         (lambda file: nested(file, ("config_groups", "format", "ignore", "quantization_status")), SAME),
@@ -88,7 +128,8 @@ CASES = {
         ({Q + "transform_config": {"config_groups": None}}, SAME), ({Q + "transform_config": None}, SAME),
         ({Q + "sparsity_config": {"format": 1}}, "sparsity_config says '?'"), ({Q + "sparsity_config": {}}, SAME), ({Q + "sparsity_config": {"format": "dense"}}, SAME),
     ],
-    "ct_fp8_channel": [({W + "actorder": order}, ORDER) for order in ("group", True, "dynamic")] + [
+    "ct_fp8_channel": [(lambda file: file.tensors.update({X + ".weight_scale": flat(file.tensors[X + ".weight_scale"])}), "1]: torch multiplies columns by a row of scales")] + [
+        ({W + "actorder": order}, ORDER) for order in ("group", True, "dynamic")] + [
         ({W + "type": "FLOAT", W + "strategy": "CHANNEL", W + "num_bits": "8"}, SAME), ({W + "strategy": "Tensor"}, STRATEGY % "tensor")],
     "ct_int8_asymmetric": [({W + "actorder": order}, ORDER) for order in ("group", True, "dynamic")],
     "ct_nvfp4": [({W + "actorder": order}, ORDER) for order in ("group", True, "dynamic")] + [({W + "symmetric": False}, ZEROS)] + [
@@ -114,7 +155,7 @@ CASES = {
         ({Q + "dynamic": {"-:(?:[a-z._0-9]+)+[!?]": {}}}, "'-:(?:[a-z._0-9]+)+[!?]' takes too long to match"), ({Q + "dynamic": {"-:(": {}}}, "'-:(' is no pattern"),
         ({Q + "quant_method": "fp8", "quantize_config.json": GPTQ}, "quantize_config.json: says another format than config.json beside it"),
         ({Q + "quant_method": ["gptq"]}, "quant_method is no text")],
-    "bnb_nf4": [({"+z": ("I8", [2, 4])}, "'z' is int8 and has no scales beside it"), ({"+z": ("U8", [2, 4])}, "'z' is uint8 and has no scales beside it"),
+    "bnb_nf4": [(lambda file: file.tensors.update({X + ".weight": turned(file.tensors[X + ".weight"])}), "bitsandbytes takes a row for a weight that is turned around"), ({"+z": ("I8", [2, 4])}, "'z' is int8 and has no scales beside it"), ({"+z": ("U8", [2, 4])}, "'z' is uint8 and has no scales beside it"),
                 ({Q + "bnb_4bit_quant_type": 4}, "the configuration's bnb_4bit_quant_type is no text"), ({Q + "load_in_8bit": True}, "the configuration says load_in_4bit and load_in_8bit"),
                 ({Q + "load_in_4bit": 1}, "the configuration's load_in_4bit is neither true nor false"), ({Q + "quant_method": ["gptq"]}, "quant_method is no text"),
                 ({Q + "quant_method": GONE}, SAME), ({Q + "quant_method": None}, SAME)],
@@ -158,8 +199,6 @@ def cases_of(scheme):
         yield (lambda file: [file.add(name[1:], *value) for name, value in PLAIN.items() if scheme == "ct_int4" or name != "+z.absmax"]), ADDED
 
 
-# the numbers of the sound file, and what was added as it is
-ADDED = object()
 
 
 def change(file, what):
@@ -204,7 +243,7 @@ def main():
     os.makedirs(base, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="quantized-said-", dir=base) as work:
         for scheme in sys.argv[1:] or dict.fromkeys([*CASES, *LEFT_IN]):
-            make = fp8_named if scheme == "fp8_named" else getattr(damaged, scheme)
+            make = globals().get(scheme) or getattr(damaged, scheme)
             status, said, sound = dequantize(os.environ["CKPT"], make()[0], os.path.join(work, scheme))
             if status or sound is None:
                 failed.append("%s: the sound file: %d: %s" % (scheme, status, said))
@@ -214,8 +253,8 @@ def main():
                 change(file, what)
                 status, said, numbers = dequantize(os.environ["CKPT"], file, os.path.join(work, "%s-%d" % (scheme, number)))
                 count += 1
-                if wanted is ADDED:
-                    if status or numbers is None:
+                if wanted in (ADDED, OTHER):
+                    if status or numbers is None or (wanted is OTHER and numbers == sound):
                         failed.append("%s, %d: %s" % (scheme, number, said[:300]))
                 elif (numbers != sound or status) if wanted is SAME else (status != 2 or numbers is not None or wanted not in said):
                     failed.append("%s, %d, %s: status %d%s: %s" % (scheme, number, "a function" if callable(what) else what, status, "" if numbers is None else ", and numbers", said[:300]))
