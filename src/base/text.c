@@ -65,6 +65,19 @@ bool ckpt_utf8_or_surrogates_ok(const char *text, size_t len)
 	return true;
 }
 
+void ckpt_text_to_file_name(char *text)
+{
+	char *to = text;
+
+	for (const uint8_t *s = (const uint8_t *)text; *s; to++) {
+		bool is_byte = s[0] == 0xED && (s[1] == 0xB2 || s[1] == 0xB3) && (s[2] & 0xC0) == 0x80;
+
+		*to = (char)(is_byte ? s[2] + (s[1] == 0xB3 ? 0x40 : 0) : s[0]);
+		s += is_byte ? 3 : 1;
+	}
+	*to = '\0';
+}
+
 size_t ckpt_utf8_put(uint32_t cp, char *out)
 {
 	if (cp < 0x80) {

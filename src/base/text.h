@@ -21,6 +21,9 @@ bool ckpt_utf8_ok(const char *text, size_t len);
 /* The same, or halves of pairs (surrogates), as pickles have them: "surrogatepass" in Python. */
 bool ckpt_utf8_or_surrogates_ok(const char *text, size_t len);
 
+/* TEXT, of a pickle, as the name of a file that Python would open: the bytes that U+DC80 to U+DCFF stand for ("surrogateescape"). */
+void ckpt_text_to_file_name(char *text);
+
 /*
  * Write code point CP, at most 0x10FFFF, to OUT as UTF-8; returns its length, 1 to 4. Surrogates
  * become three bytes each, as with Python's "surrogatepass".

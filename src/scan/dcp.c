@@ -9,6 +9,7 @@
 
 #include "base/grow.h"
 #include "base/strmap.h"
+#include "base/text.h"
 #include "io/unzstd.h"
 #include "set/dcp/dcp.h"
 #include "set/dcp/index.h"
@@ -260,6 +261,7 @@ static void check_file(struct data_file *f, const char *folder, int folder_len, 
 		f->s->no_memory = true;
 		return;
 	}
+	ckpt_text_to_file_name(path + (*f->name == '/' ? 0 : folder_len));
 	/* else it is not there: nothing is loaded of it */
 	if (ckpt_source_open(path, &f->source, NULL) < 0) {
 		if (access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR))

@@ -273,8 +273,7 @@ static bool is_name(struct formula *f, size_t begin)
 	return is_bracket(f, '(', true, n == 12 && !memcmp(f->text + begin, "PowByNatural", 12) ? POWER_BY_NATURAL : NO_POWER);
 }
 
-/* Names, numbers and operators that torch writes, and powers that do not grow without end. */
-static bool is_formula(const char *text, size_t len)
+bool ckpt_scan_export_is_formula(const char *text, size_t len)
 {
 	struct formula f = { .text = text, .len = len, .exponents = 1 };
 	bool is_fine = true;
@@ -298,7 +297,7 @@ static bool is_formula(const char *text, size_t len)
 		else if ((c == '<' || c == '>') && f.at < len && text[f.at] == c)
 			is_fine = false; /* 1 << 99999999999 */
 		else
-			is_fine = strchr(" +-*/%=<>&|~!", c) != NULL;
+			is_fine = c && strchr(" +-*/%=<>&|~!", c);
 	}
 	return is_fine;
 }
@@ -413,7 +412,7 @@ bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPO
 		if (n != 8 || memcmp(text, "expr_str", 8) != 0 || !ckpt_json_skip(&c, ':') || !ckpt_json_skip(&c, '"'))
 			continue;
 		n = ckpt_json_read_text(&c, text);
-		if (n <= CKPT_JSON_MOST_TEXT && is_formula(text, n))
+		if (n <= CKPT_JSON_MOST_TEXT && ckpt_scan_export_is_formula(text, n))
 			continue;
 		text[n < CKPT_EXPORT_SHOWN ? n : CKPT_EXPORT_SHOWN - 1] = '\0';
 		memcpy(shown, text, strlen(text) + 1);

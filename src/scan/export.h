@@ -17,6 +17,9 @@ enum { CKPT_EXPORT_SHOWN = 64 };
  */
 bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPORT_SHOWN]);
 
+/* Is TEXT put together of names, numbers and operators that torch writes, with powers that do not grow without end? */
+bool ckpt_scan_export_is_formula(const char *text, size_t len);
+
 /* Is TEXT a condition on the sizes of inputs, as torch writes "L['x'].size()[0] >= 2", and no more? */
 bool ckpt_scan_export_is_guard(const char *text, size_t len);
 

@@ -20,6 +20,7 @@ enum kind {
 	GUARD,
 	FREE,	  /* a literal in the source, or not in it; formulas are looked at elsewhere */
 	METADATA, /* an object of such */
+	RANGES,	  /* an object whose keys are formulas of sizes: "2*s0" */
 };
 
 enum { MOST_NESTED = 900, MOST_LAYERS = 4 };
@@ -47,7 +48,8 @@ static uint8_t kind_of(const char *key, size_t len)
 		const char *key;
 		uint8_t kind;
 	} known[] = { { "expr_str", FREE },    { "as_string", FREE },	    { "as_strings", FREE }, { "out_spec", FREE },	{ "torch_version", FREE },
-		      { "in_spec", TREE },     { "guards_code", GUARD },    { "metadata", METADATA } };
+		      { "in_spec", TREE },     { "guards_code", GUARD },    { "metadata", METADATA },
+		      { "range_constraints", RANGES } };
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strlen(known[i].key) == len && !memcmp(known[i].key, key, len))
@@ -91,6 +93,8 @@ static bool is_fine(struct reader *r, uint8_t kind, size_t len)
 		return ckpt_scan_export_is_guard(r->text, len);
 	case TREE:
 		return is_tree(r, len);
+	case RANGES:
+		return ckpt_scan_export_is_formula(r->text, len) || is_name(r->text, len, false);
 	default:
 		return is_name(r->text, len, false);
 	}
@@ -106,7 +110,7 @@ static bool read_text(struct reader *r)
 	if (ckpt_json_skip(&r->c, ':')) { /* it is a key */
 		/* in a tree the name of a class stands so, which is imported: ckpt_scan_export_imports() looks at it */
 		r->next = r->in_tree ? (len == 3 && !memcmp(r->text, "fqn", 3) ? FREE : TREE) : around == METADATA && !(len == 4 && !memcmp(r->text, "name", 4)) ? FREE : kind_of(r->text, len);
-		fits = is_fine(r, around == METADATA || r->in_tree ? around : NAME, len);
+		fits = is_fine(r, around == METADATA || around == RANGES || r->in_tree ? around : NAME, len);
 	} else {
 		fits = is_fine(r, r->next, len);
 		r->next = around;
@@ -134,7 +138,7 @@ static bool read_all(struct reader *r)
 			if (r->depth == MOST_NESTED)
 				return false;
 			/* the texts of a list are of its key, those of an object have their own */
-			r->kinds[r->depth++] = r->in_tree ? TREE : byte == '[' ? r->next : r->next == METADATA ? METADATA : NAME;
+			r->kinds[r->depth++] = r->in_tree ? TREE : byte == '[' ? r->next : r->next == METADATA || r->next == RANGES ? r->next : NAME;
 			r->next = r->kinds[r->depth - 1];
 		}
 		if (r->in_tree && byte != '"' && !is_json(byte))

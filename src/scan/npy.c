@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_HEADER = 1 << 20, MOST_DIMENSIONS = 32, FEW_ITEMS = 4096 /* as in numpy.c */ };
+enum { MOST_HEADER = 1 << 20, MOST_DIMENSIONS = 32, MOST_NESTED = 16, FEW_ITEMS = 4096 /* as in numpy.c */ };
 static const uint64_t MOST_PICKLE = (uint64_t)1 << 30;
 
 struct header_cursor {
@@ -117,10 +117,10 @@ static bool read_shape(struct header_cursor *c, struct header *h)
 }
 
 /*
- * [('a', '<f4'), ('b', '<i8', (3,))]: a structure of numbers, one behind the other, whose names
- * need no escapes.
+ * [('a', '<f4'), ('b', '<i8', (3,)), ('c', [('d', '|u1')])]: a structure of numbers, one behind the other, whose names
+ * need no escapes. DEPTH: how many more may be in it, one in the other.
  */
-static bool read_structure(struct header_cursor *c, uint64_t *itemsize, struct header *h)
+static bool read_structure(struct header_cursor *c, uint64_t *itemsize, struct header *h, unsigned depth)
 {
 	struct header field = { 0 };
 	uint64_t one;
@@ -134,7 +134,7 @@ static bool read_structure(struct header_cursor *c, uint64_t *itemsize, struct h
 		while (c->at < c->end && (ckpt_is_alnum((unsigned char)*c->at) || *c->at == '_'))
 			c->at++;
 		field = (struct header){ .count = 1 };
-		if (!skip_text(c, "', ") || !read_type(c, &one, &field) || field.has_text || (skip_text(c, ", ") && !read_shape(c, &field)) || !skip_text(c, ")") ||
+		if (!skip_text(c, "', ") || !(read_type(c, &one, &field) || (depth && read_structure(c, &one, &field, depth - 1))) || field.has_text || (skip_text(c, ", ") && !read_shape(c, &field)) || !skip_text(c, ")") ||
 		    __builtin_mul_overflow(one, field.count, &one) || __builtin_add_overflow(*itemsize, one, itemsize) || field.ndim > MOST_DIMENSIONS || !one)
 			return false;
 		h->has_objects |= field.has_objects;
@@ -148,7 +148,7 @@ static bool read_header(struct header_cursor c, struct header *h)
 {
 	uint64_t itemsize;
 
-	if (!skip_text(&c, "{'descr': ") || (!read_type(&c, &itemsize, h) && !read_structure(&c, &itemsize, h)) ||
+	if (!skip_text(&c, "{'descr': ") || (!read_type(&c, &itemsize, h) && !read_structure(&c, &itemsize, h, MOST_NESTED)) ||
 	    !skip_text(&c, ", 'fortran_order': ") || (!skip_text(&c, "False") && !skip_text(&c, "True")) ||
 	    !skip_text(&c, ", 'shape': ") || !read_shape(&c, h) || !skip_text(&c, ", }"))
 		return false;

@@ -351,6 +351,9 @@ def arrays():
         "record", "{'descr': [('a', '<i4'), ('b', '|O')], " + shape, "a record with a field of objects", RUN | NOT_DECIDED
     )
     with_header("record_nested", "{'descr': [('a', [('b', [('c', '|O')])])], " + shape, "a record in a record", RUN | NOT_DECIDED)
+    sample("npy_records_in_records.npy", npy("{'descr': [('a', '<i4'), ('b', [('c', '<f4'), ('d', [('e', '|u1', (3,))], (2,))])], 'fortran_order': False, 'shape': (2,), }", bytes(2 * 14)),
+           "numbers in a record in a record", {"plain"})
+    with_header("records_too_deep", "{'descr': " + "[('a', " * 40 + "'<i4'" + ")]" * 40 + ", " + shape, "records that numpy would nest, deeper than is looked into", RUN | NOT_DECIDED)
     with_header("record_shape", "{'descr': [('a', '|O', (2,))], " + shape, "a field of several objects", RUN | NOT_DECIDED)
     with_header("comma", "{'descr': 'i4,O', " + shape, "a record as a text", RUN | NOT_DECIDED)
     with_header("repeated", "{'descr': '2O', " + shape, "a repeated type", RUN | NOT_DECIDED)

@@ -401,7 +401,7 @@ def items_of_unknown_types():
 def structures_in_files():
     shape = "'fortran_order': False, 'shape': (2,), }"
     for number, (descr, size, wanted) in enumerate((("[('a', '<f4'), ('b', '<i8', (3,))]", 56, {"plain"}), ("[('x', '|u1')]", 2, {"plain"}), ("[('x', '|u1'), ('y', '|u1')]", 2, NOT_PLAIN), ("[('x', '|O')]", 16, NOT_PLAIN),
-                                                    ("[('x', '<U2')]", 16, NOT_PLAIN), ("[]", 0, NOT_PLAIN), ("[(('t', 'x'), '<f4')]", 8, NOT_PLAIN), ("[('x', '|V0')]", 0, NOT_PLAIN), ("[('x', [('y', '<f4')])]", 8, NOT_PLAIN),
+                                                    ("[('x', '<U2')]", 16, NOT_PLAIN), ("[]", 0, NOT_PLAIN), ("[(('t', 'x'), '<f4')]", 8, NOT_PLAIN), ("[('x', '|V0')]", 0, NOT_PLAIN), ("[('x', [('y', '<f4')])]", 8, {"plain"}),
                                                     ("[('x', '<f4', (%s))]" % ("1, " * 40), 8, NOT_PLAIN), ("[('x', '<f4'),('y', '<f4')]", 16, NOT_PLAIN), ("[('x', '<f4', (1000000000000, 0))]", 0, NOT_PLAIN))):
         array = npy("{'descr': %s, %s" % (descr, shape), bytes(size))
         sample("npy_structure_%d.npy" % number, array, "a structured array: %s" % descr, wanted)

@@ -494,6 +494,13 @@ def relatives():
         "a .pt2 with an expression that sympy evaluates",
         {"needs-objects", "dangerous", "inconsistent", "unreadable"},
     )
+    for number, (ranges, wanted) in enumerate((
+        ('{"s39":{"min_val":2,"max_val":60},"2*s39":{"min_val":4,"max_val":120},"s23 + 1":{"min_val":null,"max_val":null},"Max(1, u0)":{}}', {"needs-objects"}),
+        ('{"__import__(\'os\')":{}}', RUN), ('{"s0.f()":{}}', RUN), ('{"2*s0":{"2*s0":1}}', RUN), ('{"a[0]":{}}', RUN), ('{"9**9**9**9":{}}', RUN), ('{"s0\\u0000":{}}', RUN),
+    )):
+        sample("export_ranges_%d.pt2" % number, files.archive(program + [("models/model.json", b'{"graph_module":{},"range_constraints":' + ranges.encode() + b"}")]),
+               "bounds of sizes that are computed from others", wanted)
+    sample("export_formula_elsewhere.pt2", files.archive(program + [("models/model.json", b'{"graph_module":{"name":"2*s0"},"range_constraints":{}}')]), "a formula for a name", RUN)
     sample(
         "export_old.pt2",
         zip_of(

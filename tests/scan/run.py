@@ -182,6 +182,19 @@ def check_dcp(count, folder):
         led.write_index()
         _, alone = scanned.scan(os.path.join(led.path, ".metadata"))
         count.expect([one["verdict"] for one in alone.values()] == ["dangerous"], "an index that leads to a call in %s is %s" % (name, alone))
+    for number, (text, name) in enumerate(((b"a\xed\xb2\x80.txt", b"a\x80.txt"), (b"a\xed\xb3\xbf.txt", b"a\xff.txt"))):       # as Python opens it
+        led = made("byte%d" % number)
+        led.items = [item for item in led.items if item.key != "b"] + [dcp_build.Item("b", None, None, "a@@@.txt", b"# Read me\nThis is text. " + hostile.assemble.BAD)]
+        led.write_data()
+        led.write_index()
+        at = os.fsencode(led.path) + b"/"
+        os.rename(at + b"a@@@.txt", at + name)
+        with open(at + b".metadata", "r+b") as stream:
+            data = stream.read()
+            stream.seek(0)
+            stream.write(data.replace(b"a@@@.txt", text))
+        _, found = scanned.scan(led.path)
+        count.expect("inconsistent" in [one["verdict"] for one in found.values()], "an index that leads to a call in %r is %s" % (name, found))
     ordered, default = dcp_build.Global("collections", "OrderedDict"), dcp_build.Global("collections", "defaultdict")
     calls = {"ordered_tuple": lambda items: dcp_build.Call(ordered, tuple(items.items())), "ordered_dict": lambda items: dcp_build.Call(ordered, items),
              "default_list": lambda items: dcp_build.Call(default, None, [list(pair) for pair in items.items()]), "default_tuple": lambda items: dcp_build.Call(default, None, tuple(items.items())),

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -138,9 +139,33 @@ static void names_have_first_parts(void **state)
 				 strlen(cases[i].front));
 }
 
+static void halves_of_pairs_are_bytes_in_names_of_files(void **state)
+{
+	static const struct {
+		const char *text, *name;
+	} rows[] = { { "", "" },
+		     { "a/b", "a/b" },
+		     { "a\xED\xB2\x80.b", "a\x80.b" },
+		     { "\xED\xB2\xBF\xED\xB3\x80\xED\xB3\xBF", "\xBF\xC0\xFF" },
+		     { "\xED\xB1\x80", "\xED\xB1\x80" }, /* one that Python cannot open */
+		     { "\xED\xB4\x80", "\xED\xB4\x80" },
+		     { "\xED\xB2", "\xED\xB2" },
+		     { "\xC3\xA9\xE2\x82\xAC", "\xC3\xA9\xE2\x82\xAC" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "%s", rows[i].text);
+		ckpt_text_to_file_name(text);
+		assert_string_equal(text, rows[i].name);
+	}
+}
+
 UNIT_SUITE(test_text)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(halves_of_pairs_are_bytes_in_names_of_files),
 		cmocka_unit_test(text_from_a_file_is_printed_on_one_safe_line),
 		cmocka_unit_test(what_does_not_fit_ends_in_dots),
 		cmocka_unit_test(a_small_buffer_never_overflows),

@@ -194,7 +194,12 @@ static int stat_files(struct ckpt_dcp *dcp, struct ckpt_error *err)
 	if (!dcp->files)
 		return ckpt_fail_nomem(err);
 	for (uint32_t i = 0; rc == 0 && i < count; i++) {
-		dcp->files[i].name = dcp->index.files[i];
+		char *name = ckpt_arena_copy(dcp->arena, dcp->index.files[i], strlen(dcp->index.files[i]));
+
+		if (!name)
+			return ckpt_arena_fail(dcp->arena, err);
+		ckpt_text_to_file_name(name);
+		dcp->files[i].name = name;
 		rc = stat_file(dcp, &dcp->files[i], err);
 	}
 	return rc;
