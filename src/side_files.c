@@ -12,13 +12,11 @@
 #include "side_files.h"
 
 #include "base/paths.h"
-#include "base/text.h"
 #include "io/fault.h"
 #include "io/naming.h"
 #include "io/temp.h"
-#include "set/hf/hf.h"
-#include "set/listing.h"
 #include "set/out.h"
+#include "set/set.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -292,28 +290,6 @@ static int save_new_folder(struct side_saver *s, const char *path, const char *i
 	return rc;
 }
 
-/* A folder with the index of a set of shards: loaders would go by that, and never see the new file. */
-static int refuse_index(const char *folder, struct ckpt_error *err)
-{
-	struct ckpt_listing listing;
-	char shown[200];
-	int rc = ckpt_listing_read(folder, &listing, err);
-
-	if (rc < 0)
-		return rc;
-	for (size_t i = 0; rc == 0 && i < listing.count; i++) {
-		const char *name = listing.items[i].name;
-
-		if (!listing.items[i].is_folder && ckpt_hf_is_index_name(name))
-			rc = ckpt_error_at(err,
-					   ckpt_fail(err, CKPT_E_OUTPUT, "has '%s', the index of a set of shards, which loaders go by: remove that set, or write one",
-						     ckpt_escape(shown, sizeof(shown), name, strlen(name))),
-					   folder, NULL, CKPT_NO_OFFSET);
-	}
-	ckpt_listing_clear(&listing);
-	return rc;
-}
-
 static int save_in_folder(struct side_saver *s, const char *path, struct ckpt_save_report *report)
 {
 	const char *input = ckpt_document_path(s->model->doc), *slash = input ? strrchr(input, '/') : NULL;
@@ -331,7 +307,7 @@ static int save_in_folder(struct side_saver *s, const char *path, struct ckpt_sa
 		s->folder = strndup(path, len);
 		rc = s->folder ? ckpt_path_join(s->folder, slash ? slash + 1 : input, &s->path, s->err) : ckpt_fail_nomem(s->err);
 		if (rc == 0)
-			rc = refuse_index(s->folder, s->err);
+			rc = ckpt_set_refuse_index(s->folder, s->err);
 		if (rc == 0)
 			rc = save_beside(s, report);
 	} else if (rc == 0) {

@@ -21,10 +21,12 @@
 #include "set/tc/tc.h"
 #include "set/zero/zero.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- a directory without an index ---- */
 
@@ -236,6 +238,25 @@ static const char *split_path(const char *path, char **folder)
 	return *folder ? (slash ? slash + 1 : path) : NULL;
 }
 
+int ckpt_set_refuse_index(const char *path, struct ckpt_error *err)
+{
+	struct ckpt_listing listing;
+	char shown[200];
+	int rc = ckpt_listing_read(path, &listing, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; rc == 0 && i < listing.count; i++) {
+		const char *name = listing.items[i].name;
+
+		if (!listing.items[i].is_folder && ckpt_hf_is_index_name(name))
+			rc = ckpt_fail(err, CKPT_E_OUTPUT, "has '%s', the index of a set of shards, which loaders go by: remove that set, or write one",
+				       ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+	}
+	ckpt_listing_clear(&listing);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
 bool ckpt_set_is_index(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -245,6 +266,51 @@ bool ckpt_set_is_index(const char *path)
 	       S_ISREG(st.st_mode);
 }
 
+/* ---- a directory that is replaced meanwhile ---- */
+
+/* The directory, as it was when it was opened; FD -1: it cannot be held. */
+struct held_folder {
+	const char *path;
+	size_t len;
+	int fd;
+	struct ckpt_error *err;
+};
+
+static int check_is_in(void *ctx, const struct ckpt_model_file *file)
+{
+	const struct held_folder *held = ctx;
+	const char *name;
+	struct stat st;
+
+	if (!file->path || !file->has_identity || strncmp(file->path, held->path, held->len) != 0 || file->path[held->len] != '/')
+		return 0;
+	name = file->path + held->len + strspn(file->path + held->len, "/");
+	if (fstatat(held->fd, name, &st, 0) == 0 && st.st_dev == file->dev && st.st_ino == file->ino)
+		return 0;
+	return ckpt_error_at(held->err, ckpt_fail(held->err, CKPT_E_CHANGED, "was replaced, or the directory was, while that was being opened"), file->path, NULL,
+			     CKPT_NO_OFFSET);
+}
+
+/* All files of *MODEL are those of the one directory: where its name leads elsewhere now, they could be of two. */
+static int check_all_in(struct held_folder *held, int rc, struct ckpt_model **model)
+{
+	if (held->fd < 0)
+		return rc;
+	if (rc == 0)
+		rc = ckpt_model_each_file(*model, check_is_in, held);
+	close(held->fd);
+	if (rc < 0) {
+		ckpt_close(*model);
+		*model = NULL;
+	}
+	return rc;
+}
+
+static struct held_folder hold(const char *path, struct ckpt_error *err)
+{
+	return (struct held_folder){ path, strlen(path), open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), err };
+}
+
 static int open_by_index(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 {
 	struct ckpt_hf_found found = { 0 };
@@ -252,7 +318,13 @@ static int open_by_index(const char *path, struct ckpt_model **out, struct ckpt_
 	int rc;
 
 	found.index = split_path(path, &folder);
-	rc = found.index ? ckpt_hf_open(folder, NULL, &found, out, err) : ckpt_fail_nomem(err);
+	if (found.index) {
+		struct held_folder held = hold(folder, err);
+
+		rc = check_all_in(&held, ckpt_hf_open(folder, NULL, &found, out, err), out);
+	} else {
+		rc = ckpt_fail_nomem(err);
+	}
 	free(folder);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
@@ -260,6 +332,7 @@ static int open_by_index(const char *path, struct ckpt_model **out, struct ckpt_
 int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 {
 	struct ckpt_listing listing;
+	struct held_folder held;
 	size_t len = strlen(path);
 	char *folder = strdup(path);
 	int rc;
@@ -273,9 +346,11 @@ int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *
 	}
 	while (len > 1 && folder[len - 1] == '/')
 		folder[--len] = '\0';
+	held = hold(folder, err);
 	rc = ckpt_listing_read(folder, &listing, err);
 	if (rc == 0)
 		rc = open_listed(folder, &listing, out, err);
+	rc = check_all_in(&held, rc, out);
 	ckpt_listing_clear(&listing);
 	free(folder);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);

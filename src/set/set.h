@@ -31,6 +31,9 @@ int ckpt_set_extent(const char *path, enum ckpt_set_extent *out, struct ckpt_err
  */
 bool ckpt_set_is_index(const char *path);
 
+/* CKPT_E_OUTPUT if the folder PATH has the index of a shard set: loaders go by that, and would never see another file in it. */
+int ckpt_set_refuse_index(const char *path, struct ckpt_error *err);
+
 /*
  * The pickle of the directory's index (NAME NULL), or the item of the value or tensor NAME: of a
  * tensor its first chunk, as a torch.save file. *OUT is the caller's.

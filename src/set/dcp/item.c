@@ -29,12 +29,22 @@ enum { EDGE = 4096, SHOWN = 120, SOME_MORE = 1 << 30 };
 
 int ckpt_dcp_open_file(struct ckpt_dcp_file *file, struct ckpt_error *err)
 {
+	dev_t dev;
+	ino_t ino;
+	int rc;
+
 	if (file->source)
 		return 0;
 	if (file->missing)
 		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_IO, "the data file is missing"),
 				     file->path, NULL, CKPT_NO_OFFSET);
-	return ckpt_source_open(file->path, &file->source, err);
+	rc = ckpt_source_open(file->path, &file->source, err);
+	if (rc == 0 && ckpt_source_identity(file->source, &dev, &ino) && (dev != file->dev || ino != file->ino)) {
+		ckpt_source_unref(file->source);
+		file->source = NULL;
+		rc = ckpt_error_at(err, ckpt_fail(err, CKPT_E_CHANGED, "is another file than when the directory was opened"), file->path, NULL, CKPT_NO_OFFSET);
+	}
+	return rc;
 }
 
 static int check_range(const struct ckpt_dcp_chunk *chunk, uint64_t size, struct ckpt_error *err)
