@@ -511,8 +511,7 @@ static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckp
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 2, err);
 	if (rc == 0 && global)
-		rc = want(g, CKPT_PART_GLOBAL, ckpt_fill_is_single(g, CKPT_PART_GLOBAL),
-			  "one number of float32", err);
+		rc = want(g, CKPT_PART_GLOBAL, global->ndim == 0, "one number without dimensions", err);
 	if (rc == 0 && (ckpt_quant_config_int(data, "block_size", 0) != 16 || g->weight.cols % 16))
 		rc = ckpt_quant_misfit(
 			g, CKPT_PART_ITEMS, err,

@@ -136,6 +136,8 @@ CASES = {
         ({W + "strategy": strategy}, STRATEGY % strategy) for strategy in ("group", "channel", "tensor", "block", "strange")],
     "ct_mxfp4": [({W + "actorder": order}, ORDER) for order in ("group", True, "dynamic")] + [({W + "symmetric": False}, ZEROS),
         ({W + "strategy": "tensor_group"}, STRATEGY % "tensor_group")],
+    "torchao_nvfp4": [(lambda file: [file.tensors.update({name: (code, [1], data)}) for name, (code, shape, data) in list(file.tensors.items())
+                                     if name.endswith("per_tensor_scale")], "wanted one number without dimensions")],
     "ct_mxfp8": [({W + "actorder": "group"}, ORDER), ({W + "symmetric": False}, ZEROS)],
     "fp8_blocks": [({Q + "modules_to_not_convert": ["(?:[a-z._0-9]+)+[!?]"]}, "'(?:[a-z._0-9]+)+[!?]' takes too long to match"), ({Q + "bits": 4}, "the configuration says another number of bits"), ({Q + "bits": "8"}, "the configuration says another number of bits"),
                    ({Q + "bits": 8}, SAME), ({Q + "bits": None}, SAME), ({Q + "quant_method": ["fp8"]}, "quant_method is no text")],
