@@ -60,10 +60,14 @@ static int guess_none(struct ckpt_quant *q, struct ckpt_error *err)
 static int choose(struct ckpt_quant *q, const char *as, struct ckpt_error *err)
 {
 	const char *name = as ? as : q->config.says ? q->config.format : NULL;
-	const struct ckpt_quant_format *format = name ? find_format(name) : NULL;
+	const struct ckpt_quant_format *format;
 	int rc;
 	char shown[100];
 
+	q->is_torchao_0_17 = as && !strcmp(as, "torchao_0.17");
+	if (q->is_torchao_0_17) /* the same format, with another arithmetic */
+		name = "torchao";
+	format = name ? find_format(name) : NULL;
 	if (!name)
 		return guess_none(q, err);
 	if (!format && as)

@@ -746,7 +746,7 @@ static int fill_all(struct ckpt_quant *q, struct ckpt_error *err)
 			rc = name_result(g, err);
 	}
 	q->group_count = kept;
-	return rc < 0 ? rc : check_alike(q, err);
+	return rc < 0 || q->format->check_all ? rc : check_alike(q, err);
 }
 
 int ckpt_quant_group_all(struct ckpt_quant *q, const struct ckpt_quant_format *format,

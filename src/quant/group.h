@@ -51,7 +51,7 @@ struct ckpt_quant_format {
 	 * the front.
 	 */
 	int (*fill)(struct ckpt_quant_group *g, struct ckpt_error *err);
-	/* Is there anything that no group has? NULL: that is seen elsewhere. */
+	/* Of a format whose metadata list the parts of each weight: is there anything that no group has? NULL: that is seen elsewhere. */
 	int (*check_all)(struct ckpt_quant *q, struct ckpt_error *err);
 };
 extern const struct ckpt_quant_format ckpt_quant_formats[];
@@ -114,6 +114,7 @@ struct ckpt_quant {
 	bool parts_only;      /* tensors that say all on their own are not asked for */
 	bool has_wrappers;    /* some of the groups are tensors of torchao */
 	bool has_engine;      /* ... of Transformer Engine */
+	bool is_torchao_0_17; /* asked for: torchao multiplies two scales as it did up to 0.17 */
 	uint32_t unknown_count; /* tensors of classes that nothing here knows */
 	const char **dropped;	/* malloc */
 	struct ckpt_strmap

@@ -148,7 +148,7 @@ static json_t *settings_of(const struct ckpt_quant_group *g)
 	const struct ckpt_value *size = attribute(g, "block_size"),
 				*swizzled = attribute(g, "is_swizzled_scales");
 
-	if (!swizzled) /* before 0.18 */
+	if (!swizzled) /* up to 0.15 */
 		swizzled = attribute(g, "_is_swizzled_scales");
 	json_object_set_new(data, "dtype", dtype_text(ckpt_dtype_name(g->whole->dtype)));
 	for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {

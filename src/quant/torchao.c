@@ -317,7 +317,7 @@ static int check_dtypes(const struct ckpt_quant_group *g, const json_t *data, st
 static int check_settings(const struct ckpt_quant_group *g, const json_t *says, struct ckpt_error *err)
 {
 	static const struct {
-		const char *type, *key, *before; /* BEFORE: as torchao before 0.18 calls it */
+		const char *type, *key, *before; /* BEFORE: as torchao up to 0.15 calls it */
 	} required[] = { { "Int8Tensor", "dtype", "dtype" },
 			 { "IntxUnpackedToInt8Tensor", "dtype", "dtype" },
 			 { "MXTensor", "orig_dtype", "_orig_dtype" },
@@ -478,21 +478,26 @@ static int fill_mx(struct ckpt_quant_group *g, const json_t *data, struct ckpt_e
 }
 
 /*
- * get_hp_scales() multiplies the two scales in float32 since 0.18, which calls the dtype of the weight orig_dtype; versions before,
- * which call it _orig_dtype, in that dtype, to which torch rounds both first, unless the second scale has a dimension.
+ * get_hp_scales() multiplies the two scales in float32 since 0.18, which takes a second scale without dimensions only; versions before
+ * in the dtype of the weight, to which torch rounds both first, unless the second scale has a dimension. Up to 0.15 that dtype is called
+ * _orig_dtype, and from 0.16 on orig_dtype: no file of 0.16 and 0.17 says that it is not of 0.18, which reads them as its own.
  */
 static int set_nvfp4_scales(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *global = ckpt_quant_tensor(g, CKPT_PART_GLOBAL);
 	enum ckpt_dtype now = dtype_of(data, "orig_dtype"), before = dtype_of(data, "_orig_dtype");
+	bool is_before = ckpt_fill_is_wide(before) || g->quant->is_torchao_0_17;
 
-	if (global && ckpt_fill_is_wide(now) == ckpt_fill_is_wide(before))
+	if (!global)
+		return 0;
+	if (ckpt_fill_is_wide(now) == ckpt_fill_is_wide(before))
 		return ckpt_quant_misfit(
 			g, CKPT_PART_GLOBAL, err,
 			"neither orig_dtype nor _orig_dtype says alone in which dtype it is multiplied");
-	if (global && ckpt_fill_is_wide(before) && !global->ndim)
-		g->weight.scale_in = before;
-	return 0;
+	if (is_before && !global->ndim)
+		g->weight.scale_in = ckpt_fill_is_wide(before) ? before : now;
+	return want(g, CKPT_PART_GLOBAL, is_before ? ckpt_fill_is_single(g, CKPT_PART_GLOBAL) : global->ndim == 0,
+		    is_before ? "one number" : "one number without dimensions", err);
 }
 
 static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
@@ -510,8 +515,6 @@ static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckp
 			  "one number of float32", err);
 	if (rc == 0)
 		rc = ckpt_fill_items(g, 2, err);
-	if (rc == 0 && global)
-		rc = want(g, CKPT_PART_GLOBAL, global->ndim == 0, "one number without dimensions", err);
 	if (rc == 0 && (ckpt_quant_config_int(data, "block_size", 0) != 16 || g->weight.cols % 16))
 		rc = ckpt_quant_misfit(
 			g, CKPT_PART_ITEMS, err,

@@ -285,7 +285,7 @@ AFFINE_DAMAGED.update({
 
 
 def nvfp4(**more):
-    """Codes 1 to 7 and their negatives, a scale of float8 for 16 of them, and one for all. `orig_dtype` is what 0.18 has, `_orig_dtype` what is older."""
+    """Codes 1 to 7 and their negatives, a scale of float8 for 16 of them, and one for all. `orig_dtype` is what 0.16 and later have, `_orig_dtype` what is older."""
     return wrapper("torchao.prototype.mx_formats.nvfp4_tensor", "NVFP4Tensor", "bfloat16", [ROWS, COLS], without_absent({
         "qdata": tensor("uint8", [ROWS, COLS // 2], FOURS), "scale": tensor("float8_e4m3fn", [ROWS, 1], [0x39, 0x3B, 0x3D, 0x3F]),
         "per_tensor_scale": tensor("float32", [], [PER_TENSOR]), "block_size": 16, **more}))
@@ -313,19 +313,30 @@ def nvfp4_numbers(scale_of):
 
 NVFP4_SOUND = {
     "nvfp4 of 0.18": (nvfp4(orig_dtype=BFLOAT16), nvfp4_numbers(lambda scale: f32(scale * PER_TENSOR))),
-    "nvfp4 before 0.18": (nvfp4(_orig_dtype=BFLOAT16), nvfp4_numbers(lambda scale: bf16(scale * bf16(PER_TENSOR)))),
-    "nvfp4 before 0.18, float32": (nvfp4(_orig_dtype=Global("torch", "float32")), nvfp4_numbers(lambda scale: f32(scale * PER_TENSOR))),
-    "nvfp4 before 0.18, a scale with a dimension": (nvfp4(_orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [1], [PER_TENSOR])),
+    "nvfp4 up to 0.15": (nvfp4(_orig_dtype=BFLOAT16), nvfp4_numbers(lambda scale: bf16(scale * bf16(PER_TENSOR)))),
+    "nvfp4 up to 0.15, float32": (nvfp4(_orig_dtype=Global("torch", "float32")), nvfp4_numbers(lambda scale: f32(scale * PER_TENSOR))),
+    "nvfp4 up to 0.15, a scale with a dimension": (nvfp4(_orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [1], [PER_TENSOR])),
                                                     nvfp4_numbers(lambda scale: f32(scale * PER_TENSOR))),
     "nvfp4 without a scale for all": (nvfp4(_orig_dtype=BFLOAT16, per_tensor_scale=ABSENT), nvfp4_numbers(lambda scale: scale)),
+}
+
+AS_0_17 = {
+    "nvfp4": (nvfp4(orig_dtype=BFLOAT16), nvfp4_numbers(lambda scale: bf16(scale * bf16(PER_TENSOR)))),
+    "nvfp4, float32": (nvfp4(orig_dtype=Global("torch", "float32")), nvfp4_numbers(lambda scale: f32(scale * PER_TENSOR))),
+    "nvfp4, a scale with a dimension": (nvfp4(orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [1], [PER_TENSOR])),
+                                        nvfp4_numbers(lambda scale: f32(scale * PER_TENSOR))),
+    "nvfp4 up to 0.15": NVFP4_SOUND["nvfp4 up to 0.15"],
+    "nvfp4 without a scale for all": (nvfp4(orig_dtype=BFLOAT16, per_tensor_scale=ABSENT), nvfp4_numbers(lambda scale: scale)),
 }
 
 NVFP4_DAMAGED = {
     "nvfp4 of no version": (nvfp4(), "neither orig_dtype nor _orig_dtype says alone in which dtype it is multiplied"),
     "nvfp4 of two versions": (nvfp4(orig_dtype=BFLOAT16, _orig_dtype=BFLOAT16), "neither orig_dtype nor _orig_dtype says alone"),
     "nvfp4 of another dtype": (nvfp4(_orig_dtype=Global("torch", "float64")), "neither orig_dtype nor _orig_dtype says alone"),
+    "nvfp4 of 0.18, a scale with a dimension": (nvfp4(orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [1], [PER_TENSOR])), "wanted one number without dimensions"),
+    "nvfp4 up to 0.15, two scales for all": (nvfp4(_orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [2], [PER_TENSOR, PER_TENSOR])), "wanted one number"),
     "nvfp4 of 0.18, cuBLAS": (nvfp4(orig_dtype=BFLOAT16, is_swizzled_scales=True), "in the order of cuBLAS"),
-    "nvfp4 before 0.18, cuBLAS": (nvfp4(_orig_dtype=BFLOAT16, _is_swizzled_scales=True), "in the order of cuBLAS"),
+    "nvfp4 up to 0.15, cuBLAS": (nvfp4(_orig_dtype=BFLOAT16, _is_swizzled_scales=True), "in the order of cuBLAS"),
 }
 
 # ---- Float8Tensor of Transformer Engine ----
@@ -454,17 +465,17 @@ SOUND = {**AFFINE_SOUND, **NVFP4_SOUND, **ENGINE_SOUND, **TORCH_SOUND}
 DAMAGED = {**AFFINE_DAMAGED, **NVFP4_DAMAGED, **ENGINE_DAMAGED, **TORCH_DAMAGED}
 
 
-def dequantize(ckpt, work, value):
+def dequantize(ckpt, work, value, *arguments):
     source, target = os.path.join(work, "in.pt"), os.path.join(work, "out.pt")
     write(source, {"w": value, "plain": tensor("float32", [2], [1, 2])})
     if os.path.exists(target):
         os.remove(target)
-    done = subprocess.run([ckpt, "cast", "-q", "--dequantize", "f32", source, target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    done = subprocess.run([ckpt, "cast", "-q", *arguments, "--dequantize", "f32", source, target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
     return done.returncode, done.stdout.strip(), target
 
 
-def check_sound(ckpt, work, value, numbers):
-    status, said, target = dequantize(ckpt, work, value)
+def check_sound(ckpt, work, value, numbers, *arguments):
+    status, said, target = dequantize(ckpt, work, value, *arguments)
     if status:
         return said
     with zipfile.ZipFile(target) as archive:
@@ -541,6 +552,11 @@ def main():
             text = check_twice(ckpt, work, value)
             if text:
                 wrong.append("%s: %s" % (name, text))
+        for name, (value, numbers) in AS_0_17.items():
+            count += 1
+            text = check_sound(ckpt, work, value, numbers, "--as", "torchao_0.17")
+            if text:
+                wrong.append("%s, as 0.17: %s" % (name, text))
         for before in (False, True):
             count += 1
             text = check_elsewhere(ckpt, work, before)

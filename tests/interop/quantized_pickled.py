@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ckpt cast --dequantize` of torchao's tensors in torch.save files, held against torchao's own dequantize(), bit for bit; of stand-ins for
+"""`ckpt cast --dequantize` of torchao's tensors in torch.save files, and in safetensors where torchao writes them, held against torchao's own dequantize(), bit for bit; of stand-ins for
 Transformer Engine's against float8 of torch.
 
 CKPT, CKPT_PYTHON and CKPT_TEST_DIR as for run.py; CKPT_QUANT_SITE as for quantized.py. Ends with 77 if no torch of CKPT_PYTHON has
 float8.
 """
 
+import glob
 import os
 import shlex
 import subprocess
@@ -23,16 +24,24 @@ def ask(command, work, *arguments):
     return done.returncode, done.stdout.partition("judged:")[2].strip(), done.stderr.strip()  # an import of torchao may print, too
 
 
+def as_of(work):
+    """Files of torchao 0.16 and 0.17 look like those of 0.18, which multiplies the two scales of NVFP4 in another dtype."""
+    found = glob.glob(os.path.join(work, "packages", "torchao-0.1[67].*.dist-info"))
+    return ["--as", "torchao_0.17"] if found else []
+
+
 def check(ckpt, command, work):
     passed, wrong = 0, []
-    for short, dtype in TARGETS.items():
-        done = subprocess.run([ckpt, "cast", "-q", "--dequantize", short, "in.pt", short + ".pt"], cwd=work, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, encoding="utf-8")
-        status, text, error = (0, done.stdout, "") if done.returncode else ask(command, work, "judge", short + ".pt", dtype)
-        text = error[-1000:] if status else text
-        passed += not text
-        if text:
-            wrong.append("%s: %s" % (short, text))
+    for source in sorted(glob.glob(os.path.join(work, "in.*"))):
+        for short, dtype in TARGETS.items():
+            target = short + os.path.splitext(source)[1]
+            done = subprocess.run([ckpt, "cast", "-q", "--dequantize", short, *as_of(work), source, target], cwd=work, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, encoding="utf-8")
+            status, text, error = (0, done.stdout, "") if done.returncode else ask(command, work, "judge", target, dtype)
+            text = error[-1000:] if status else text
+            passed += not text
+            if text:
+                wrong.append("%s: %s" % (target, text))
     return passed, wrong
 
 

@@ -39,7 +39,12 @@ def todays_cases():
         out["mxfp8" + end] = MXTensor.to_mx(weight(dtype), torch.float8_e4m3fn, 32)
         out["mxfp4" + end] = MXTensor.to_mx(weight(dtype), torch.float4_e2m1fn_x2, 32)
         out["nvfp4" + end] = NVFP4Tensor.to_nvfp4(weight(dtype))
-        out["nvfp4_scale" + end] = NVFP4Tensor.to_nvfp4(weight(dtype), per_tensor_scale=torch.tensor(0.01))
+        for number, scale in enumerate((0.01, 0.0123, 1.0, 3e-5)):
+            out["nvfp4_scale_%d%s" % (number, end)] = NVFP4Tensor.to_nvfp4(weight(dtype), per_tensor_scale=torch.tensor(scale))
+        try:
+            out["nvfp4_scale_with_dimension" + end] = NVFP4Tensor.to_nvfp4(weight(dtype), per_tensor_scale=torch.tensor([0.0123]))
+        except AssertionError:     # torchao 0.18
+            pass
     module = torch.nn.Linear(64, 32).bfloat16()
     quantize_(module, Int8WeightOnlyConfig(version=2))
     out["parameter"], out["state"], out["bias"] = module.weight, module.state_dict()["weight"], module.bias.detach()
@@ -106,7 +111,7 @@ def affine_cases():
         module = torch.nn.Linear(64, 32).bfloat16()
         try:
             quantize_(module, config(**settings) if known else getattr(quant_api, old)(**settings))
-        except (AttributeError, TypeError):     # a setting that came later
+        except (AttributeError, AssertionError, TypeError):     # a setting that came later, or a version that is gone
             continue
         out["affine_" + name], out["affine_state_" + name] = module.weight, module.state_dict()["weight"]
     floats = (torch.float32, torch.float16, torch.bfloat16)
@@ -227,6 +232,37 @@ def cases():
     return out, left_out
 
 
+def write_safetensors(out):
+    """in.safetensors, as this torchao writes it, of the tensors that it can write so. NAME becomes m.NAME.weight."""
+    try:
+        from safetensors.torch import save_file
+        from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+    except (ImportError, AttributeError):
+        return
+    kept = {}
+    for name, t in out.items():
+        t = t.data if isinstance(t, torch.nn.Parameter) else t
+        try:
+            flatten_tensor_state_dict({"m.weight": t})
+        except (AttributeError, ValueError):     # a class that this torchao does not write
+            continue
+        if type(t).__module__.startswith("torchao."):
+            kept["m.%s.weight" % name] = t
+    if kept:
+        tensors, metadata = flatten_tensor_state_dict(kept)
+        save_file({name: t.clone().contiguous() for name, t in tensors.items()}, "in.safetensors", metadata=metadata)
+
+
+def judge_safetensors(path, dtype):
+    from safetensors.torch import load_file
+    given, found, wrong = torch.load("in.pt", weights_only=False), load_file(path), []
+    for name, now in found.items():
+        wanted = numbers_of(given[name[2:-7]], dtype).detach()
+        if now.dtype != wanted.dtype or now.shape != wanted.shape or not torch.equal(bits(now), bits(wanted)):
+            wrong.append("%s has other numbers" % name)
+    return wrong if found else ["no tensors"]
+
+
 def numbers_of(t, dtype):
     if type(t).__name__ in ("Tensor", "Parameter"):
         return t.detach()
@@ -259,9 +295,11 @@ def main(what, *arguments):
             sys.exit("torch %s has no float8" % torch.__version__)
         out, left_out = cases()
         torch.save(out, "in.pt")
+        write_safetensors(out)
         print("judged:", "; ".join(left_out))
     else:
-        print("judged:", "; ".join(judge(arguments[0], getattr(torch, arguments[1]))))
+        judge_of = judge if arguments[0].endswith(".pt") else judge_safetensors
+        print("judged:", "; ".join(judge_of(arguments[0], getattr(torch, arguments[1]))))
 
 
 put_stand_ins()

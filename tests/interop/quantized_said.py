@@ -7,6 +7,7 @@ Needs no torch.
 The sound files are those of quantized_damaged.py. A case is what is changed of one, and the text of the error, or SAME.
 """
 
+import json
 import os
 import shlex
 import subprocess
@@ -79,6 +80,15 @@ def ct_int3_zeros():
     return file, None, None
 
 
+def beside_intx(file):
+    """A second weight, of another class, which has zero points; the metadata say all, and there is no configuration."""
+    other, (first, second) = damaged.torchao_intx()[0], (X, X + "2")
+    file.tensors.update((name.replace(first, second), tensor) for name, tensor in other.tensors.items() if name.startswith(first + "._"))
+    file.metadata["tensor_names"] = json.dumps([*json.loads(file.metadata["tensor_names"]), second + ".weight"])
+    file.metadata[second + ".weight"] = other.metadata[first + ".weight"]
+    del file.config["quantization_config"]
+
+
 NESTED = "the quantization_config in quantization_config says another %s than that around it"
 STRATEGY = "the configuration says that the strategy is '%s'"
 ORDER = "the configuration orders groups (actorder), and weight_g_idx is missing"
@@ -136,6 +146,7 @@ CASES = {
         ({W + "strategy": strategy}, STRATEGY % strategy) for strategy in ("group", "channel", "tensor", "block", "strange")],
     "ct_mxfp4": [({W + "actorder": order}, ORDER) for order in ("group", True, "dynamic")] + [({W + "symmetric": False}, ZEROS),
         ({W + "strategy": "tensor_group"}, STRATEGY % "tensor_group")],
+    "torchao_int8": [(beside_intx, ADDED)],
     "torchao_nvfp4": [(lambda file: [file.tensors.update({name: (code, [1], data)}) for name, (code, shape, data) in list(file.tensors.items())
                                      if name.endswith("per_tensor_scale")], "wanted one number without dimensions")],
     "ct_mxfp8": [({W + "actorder": "group"}, ORDER), ({W + "symmetric": False}, ZEROS)],
