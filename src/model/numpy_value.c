@@ -42,7 +42,7 @@ static const struct {
 static bool parse_dtype(const struct ckpt_model *model, const struct ckpt_value *v,
 			struct ckpt_numpy *out)
 {
-	const struct ckpt_value *code, *state;
+	const struct ckpt_value *code, *state, *copy;
 
 	if (!ckpt_value_is_call_of(v, "numpy", "dtype"))
 		return false;
@@ -60,7 +60,9 @@ static bool parse_dtype(const struct ckpt_model *model, const struct ckpt_value 
 	if (state && state->kind == CKPT_TUPLE && state->u.seq.count > 1)
 		out->big_endian =
 			ckpt_value_is_str(ckpt_model_now(model, state->u.seq.items[1]), ">");
-	return true;
+	/* numpy sets no state on a dtype that is no copy of the one that everybody has */
+	copy = ckpt_plain_arg(model, v, 2);
+	return !out->big_endian || (copy && (copy->kind == CKPT_BOOL || copy->kind == CKPT_INT) && copy->u.integer);
 }
 
 static bool parse_shape(const struct ckpt_model *model, const struct ckpt_value *dims,

@@ -187,7 +187,7 @@ static uint64_t cost_of_sizes(uint32_t sizes)
 	return sizes > SIZES_WITHIN ? SIZES_COST + SIZE_COST * (uint64_t)sizes : 0;
 }
 
-static void add_cost(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, uint64_t cost)
+static void add_cost(struct ckpt_scan_walk *w, const char *name, uint64_t cost)
 {
 	uint64_t most = HEAVY_BASE + HEAVY_TIMES * w->s->file.bytes;
 
@@ -195,7 +195,12 @@ static void add_cost(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule
 		ckpt_scan_find(
 			w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
 			"makes so many objects of %s that they take more than %d times the size of the file, and 32 MiB",
-			*rule->name ? rule->name : "tensor classes", HEAVY_TIMES);
+			name, HEAVY_TIMES);
+}
+
+static const char *name_of(const struct ckpt_scan_rule *rule)
+{
+	return *rule->name ? rule->name : "tensor classes";
 }
 
 void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
@@ -210,7 +215,7 @@ void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *ru
 	cost += cost_of_sizes(extent.sizes) + (extent.has_gradient ? rule->gradient : 0);
 	if (rule->call == CKPT_CALL_FROM_TYPE || rule->call == CKPT_CALL_WITH_STATE)
 		cost += cost_of_attributes(item(args, 3));
-	add_cost(w, rule, cost);
+	add_cost(w, name_of(rule), cost);
 }
 
 void ckpt_scan_state_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
@@ -218,7 +223,7 @@ void ckpt_scan_state_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_ru
 {
 	if (!rule->cost)
 		return;
-	add_cost(w, rule,
+	add_cost(w, name_of(rule),
 		 rule->then == CKPT_THEN_TENSOR
 			 ? cost_of_sizes(extent_of_call(rule, &ckpt_value_none, state, 0).sizes)
 			 : cost_of_attributes(state));
@@ -279,7 +284,7 @@ void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_va
 
 /* ---- what an opcode takes ---- */
 
-enum { ITEM = 16, SHORT = 64, LOOKED_TIMES = 64 };
+enum { SET_COST = 232, /* with its place in a list; opcodes of other containers make less than 90 bytes each */ ITEM = 16, SHORT = 64, LOOKED_TIMES = 64 };
 static const uint64_t LOOKED_BASE = 1 << 29;
 
 static uint64_t text_weight(uint64_t len)
@@ -375,6 +380,8 @@ void ckpt_scan_check_cost(struct ckpt_scan_walk *w)
 
 	if (at >= end)
 		return;
+	if (*at == CKPT_OP_EMPTY_SET || *at == CKPT_OP_FROZENSET)
+		add_cost(w, "set", SET_COST);
 	if ((*at == CKPT_OP_INT || *at == CKPT_OP_LONG) && count_digits(at + 1, end) > MOST_DIGITS)
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
 			       "a number in text of more than %d digits, which Python refuses, or takes long for", MOST_DIGITS);

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CALLS_IN_CALLS = 8, SHOWN_NAME = 700, SHOWN_ARGS = 160, FEW_ARGS = 16, MOST_ATTRIBUTE = 256 };
+enum { MOST_CALLS_IN_CALLS = 8, SHOWN_NAME = 700, SHOWN_ARGS = 160, FEW_ARGS = 16, MOST_ATTRIBUTE = 256, OS_ERROR_NUMBER = 2 /* the third argument: characters_written of a BlockingIOError */ };
 
 static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value *func);
 
@@ -414,6 +414,8 @@ static void check_from_type(struct ckpt_scan_checked_call *c)
 	if (ckpt_scan_may_be_function(c->w, ckpt_scan_arg(c->args, 1)))
 		say_not_understood(c, "with what may be a function in the place of a class");
 	ckpt_scan_tensor_attributes(c->w, ckpt_scan_arg(c->args, 3));
+	if (!strcmp(c->rule->name, "_rebuild_from_type"))
+		ckpt_scan_keep_attributes(c->w, ckpt_scan_arg(c->args, 3));
 }
 
 /*
@@ -503,6 +505,10 @@ static void check_data(struct ckpt_scan_checked_call *c)
 	}
 	if (!strcmp(rule->name, "deque") && !ckpt_scan_has_room(c->args, 0)) {
 		say_not_understood(c, "a deque with more items than it keeps");
+		return;
+	}
+	if (ckpt_scan_is_exception(rule) && count > OS_ERROR_NUMBER && ckpt_scan_type(c->w, ckpt_scan_arg(c->args, OS_ERROR_NUMBER)) & (CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED)) {
+		say_not_understood(c, "with a tensor where Python takes a number of bytes: it asks the tensor");
 		return;
 	}
 	why = ckpt_scan_misread(c->w, rule, c->args);
@@ -615,6 +621,35 @@ static bool names_zone_file(struct ckpt_scan_walk *w, const struct ckpt_value *v
 	return found;
 }
 
+/*
+ * Tensors, and the dicts of hooks and metadata, that a call of torch is given: they stay as they
+ * are, or what was checked would not hold.
+ */
+static void mark_used(const struct ckpt_value *args, unsigned depth, bool has_state)
+{
+	const struct ckpt_scan_rule *rule;
+
+	for (uint32_t i = 0; args->kind == CKPT_TUPLE && i < args->u.seq.count && i < FEW_ARGS; i++) {
+		const struct ckpt_value *v = args->u.seq.items[i];
+
+		if (has_state && i == 3)
+			/*
+			 * attributes were set as they were: a tensor that is its own attribute gets
+			 * the others behind the call
+			 */
+			continue;
+		if (v->kind == CKPT_TUPLE && depth < 2)
+			mark_used(v, depth + 1, false);
+		if (v->kind == CKPT_DICT && v->id && !depth)
+			ckpt_scan_mark(v, CKPT_SCAN_USED);
+		if (v->kind != CKPT_CALL || v->u.call->func->kind != CKPT_GLOBAL)
+			continue;
+		rule = ckpt_scan_rule(v->u.call->func->u.global->module, v->u.call->func->u.global->name);
+		if (rule->then == CKPT_THEN_TENSOR || (!depth && ckpt_value_is_call_of(v, "collections", "OrderedDict")))
+			ckpt_scan_mark(v, CKPT_SCAN_USED);
+	}
+}
+
 static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value *func)
 {
 	/* functions, which such modules import */
@@ -680,35 +715,8 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 		check_data(c);
 	if (c->rule->kind == CKPT_SCAN_DATA)
 		ckpt_scan_weighed(c->w, c->rule, c->args);
-}
-
-/*
- * Tensors, and the dicts of hooks and metadata, that a call of torch is given: they stay as they
- * are, or what was checked would not hold.
- */
-static void mark_used(struct ckpt_scan_walk *w, const struct ckpt_value *args, unsigned depth, bool has_state)
-{
-	const struct ckpt_scan_rule *rule;
-
-	for (uint32_t i = 0; args->kind == CKPT_TUPLE && i < args->u.seq.count && i < FEW_ARGS; i++) {
-		const struct ckpt_value *v = args->u.seq.items[i];
-
-		if (has_state && i == 3)
-			/*
-			 * attributes were set as they were: a tensor that is its own attribute gets
-			 * the others behind the call
-			 */
-			continue;
-		if (v->kind == CKPT_TUPLE && depth < 2)
-			mark_used(w, v, depth + 1, false);
-		if (v->kind == CKPT_DICT && v->id && !depth)
-			ckpt_scan_mark(v, CKPT_SCAN_USED);
-		if (v->kind != CKPT_CALL || v->u.call->func->kind != CKPT_GLOBAL)
-			continue;
-		rule = ckpt_scan_rule(v->u.call->func->u.global->module, v->u.call->func->u.global->name);
-		if (rule->then == CKPT_THEN_TENSOR || (!depth && ckpt_value_is_call_of(v, "collections", "OrderedDict")))
-			ckpt_scan_mark(v, CKPT_SCAN_USED);
-	}
+	if (c->rule->kind == CKPT_SCAN_DATA && !strncmp(c->func->module, "torch", 5))
+		mark_used(c->args, 0, c->rule->call == CKPT_CALL_WITH_STATE || c->rule->call == CKPT_CALL_FROM_TYPE);
 }
 
 void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
@@ -720,7 +728,5 @@ void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_
 	    !ckpt_scan_may_look(w, args->u.seq.count))
 		c.args = &ckpt_value_none; /* nobody calls anything so */
 	check_call(&c, func);
-	if (c.func && c.rule && c.rule->kind == CKPT_SCAN_DATA && !strncmp(c.func->module, "torch", 5))
-		mark_used(w, c.args, 0, c.rule->call == CKPT_CALL_WITH_STATE || c.rule->call == CKPT_CALL_FROM_TYPE);
 	ckpt_scan_made_of(w, c.args);
 }

@@ -9,6 +9,7 @@
  */
 #include "base/ascii.h"
 #include "scan/keys.h"
+#include "tensor/dtype.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -323,6 +324,8 @@ uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigne
 		g = v->u.global;
 		rule = ckpt_scan_rule(g->module, g->name);
 		module = !strcmp(rule->name, g->name) ? rule->module : g->module; /* it has several names */
+		if (!strcmp(module, "torch") && ckpt_dtype_find(g->name) != CKPT_DTYPE_UNKNOWN) /* torch.float, torch.float32 */
+			return 3 * ckpt_key_of_text(module, strlen(module)) + (uint64_t)ckpt_dtype_find(g->name);
 		return 3 * ckpt_key_of_text(module, strlen(module)) + ckpt_key_of_text(g->name, g->name_len);
 	}
 	if (++k->nodes > MOST_IN_A_KEY || depth > MOST_DEPTH) {

@@ -248,6 +248,14 @@ static bool is_unit(const struct ckpt_value *v)
 	return is_bytes(item(unit, 0)) || is_kind(item(unit, 0), CKPT_STR);
 }
 
+/* dtype('f8', False, True): without the last one numpy gives the dtype that everybody has, and sets no state on that. */
+static bool is_copy(const struct ckpt_value *dtype)
+{
+	const struct ckpt_value *copy = item(dtype->u.call->args, 2);
+
+	return copy && (copy->kind == CKPT_BOOL || copy->kind == CKPT_INT) && copy->u.integer;
+}
+
 /* (3, '<', None, None, None, -1, -1, 0); of times (4, ..., 0, unit) */
 bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ckpt_value *state)
 {
@@ -255,7 +263,7 @@ bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ck
 	const struct ckpt_value *flags = item(state, 7);
 	bool simple;
 
-	if (!letter || dtype->flags & CKPT_SCAN_USED || state->kind != CKPT_TUPLE ||
+	if (!letter || !is_copy(dtype) || dtype->flags & CKPT_SCAN_USED || state->kind != CKPT_TUPLE ||
 	    state->u.seq.count < 8 || state->u.seq.count > 9)
 		return false;
 	/* of earlier versions numpy 1.19 looks for fields that are not there */

@@ -550,7 +550,7 @@ static void check_number(struct ckpt_scan_walk *w)
 static bool is_too_much(const struct ckpt_scan_walk *w)
 {
 	return ckpt_arena_used(w->m.arena) +
-		       (w->m.stack_cap + w->m.mark_cap + w->m.memo_cap + w->grown_cap + 3 * (size_t)w->package_call_cap) * sizeof(void *) >
+		       (w->m.stack_cap + w->m.mark_cap + w->m.memo_cap + w->grown_cap + w->kept_attributes_cap + 3 * (size_t)w->package_call_cap) * sizeof(void *) >
 	       w->budget;
 }
 
@@ -667,7 +667,9 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	ckpt_scan_check_shown(&w);
 	ckpt_scan_check_keys(&w);
 	ckpt_scan_check_packages(&w);
+	ckpt_scan_check_kept_attributes(&w);
 	free(w.package_calls);
+	free(w.kept_attributes);
 	free(w.inner);
 	free(w.texts);
 	free(w.grown);

@@ -9,6 +9,7 @@
  */
 #include "scan/walk.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -169,6 +170,8 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 				"sets the attribute '%s', which a load would look up and call",
 				ckpt_escape(shown, sizeof(shown), key->u.bytes.ptr,
 					    key->u.bytes.len));
+		else if (v->kind == CKPT_GLOBAL && is_one_of(key, by_others) && ckpt_scan_type(w, v) == CKPT_TYPE_CLASS && !is_dtype(key, v))
+			not_understood(w, "sets an attribute to a class, under a name which a load would look up and call");
 	}
 }
 
@@ -201,13 +204,45 @@ static void check_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_
 	}
 }
 
+/* Is all that V holds in sight: a literal, or an OrderedDict that opcodes have filled? torch takes whatever has items(). */
+static bool is_in_sight(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	return v->kind < CKPT_GLOBAL || ckpt_scan_type(w, v) == CKPT_TYPE_FILLED;
+}
+
 void ckpt_scan_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
+	bool in_sight = is_in_sight(w, state);
+
+	for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < state->u.seq.count && i < 4; i++)
+		in_sight &= is_in_sight(w, state->u.seq.items[i]);
+	if (!in_sight)
+		not_understood(w, "sets the attributes of a tensor out of what a call gives, which is not looked into");
 	ckpt_scan_attributes(w, state);
 	if (state->kind != CKPT_TUPLE)
 		check_tensor_attributes(w, state);
 	for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < state->u.seq.count && i < 4; i++)
 		check_tensor_attributes(w, state->u.seq.items[i]);
+}
+
+void ckpt_scan_keep_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	const struct ckpt_value **grown;
+
+	if (state->kind != CKPT_DICT && state->kind != CKPT_CALL)
+		return;
+	grown = ckpt_grow(w->kept_attributes, w->kept_attributes_count, &w->kept_attributes_cap, sizeof(*grown));
+	w->s->no_memory |= !grown;
+	if (!grown)
+		return;
+	w->kept_attributes = grown;
+	grown[w->kept_attributes_count++] = state;
+}
+
+void ckpt_scan_check_kept_attributes(struct ckpt_scan_walk *w)
+{
+	for (uint32_t i = 0; i < w->kept_attributes_count && w->s->rc == 0 && !w->s->no_memory; i++)
+		ckpt_scan_tensor_attributes(w, w->kept_attributes[i]);
 }
 
 /* Is not all that V holds in sight, because a call made it? */
@@ -247,6 +282,9 @@ void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 	} else {
 		check_attributes(w, state);
 	}
+	if (state->kind == CKPT_CALL && ckpt_scan_type(w, state) == CKPT_TYPE_OBJECT) /* of a class that may be a tuple */
+		for (uint32_t i = 0; i < 4 && ckpt_scan_arg(state->u.call->args, i); i++)
+			check_attributes(w, ckpt_scan_arg(state->u.call->args, i));
 	if (hidden)
 		not_understood(w, "sets the state of an object out of what a call gives, which is not looked into");
 	if (other)

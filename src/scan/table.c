@@ -64,6 +64,7 @@
 #define NUMBERS_DTYPE CKPT_TYPE_NUMBERS_DTYPE
 #define NUMBERS_ARRAY CKPT_TYPE_NUMBERS_ARRAY
 #define SIZES CKPT_TYPE_SIZES
+#define SCALARS CKPT_TYPE_SCALARS
 
 /*
  * A function, a class, and what is nothing but a value. CALL: enum ckpt_scan_call; LEAST and MOST
@@ -191,8 +192,8 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("builtins", "dict", 0, 1, PAIRS, HIDDEN, PAIRS),
 	/* texts, bytes, numbers */
 	FUNC("_codecs", "encode", PLAIN, 2, 2, CODED, TEXT, LATIN1),
-	TYPE("builtins", "bytes", 0, 1, NOTHING, CODED, LIST | TUPLE | BYTES),
-	TYPE("builtins", "bytearray", 0, 2, NOTHING, VALUE, TEXT | BYTES | LIST, LATIN1),
+	TYPE("builtins", "bytes", 0, 1, NOTHING, CODED, SCALARS | BYTES),
+	TYPE("builtins", "bytearray", 0, 2, NOTHING, VALUE, TEXT | BYTES | SCALARS, LATIN1),
 	TYPE("builtins", "str", 0, 1, NOTHING, VALUE, TEXT),
 	TYPE("builtins", "unicode", 0, 1, NOTHING, VALUE, TEXT),
 	TYPE("builtins", "complex", 0, 2, NOTHING, VALUE, INT | FLOAT),
@@ -210,7 +211,7 @@ static const struct ckpt_scan_rule rows[] = {
 	NAME("builtins", "NoneType", CLASS),
 	TYPE("decimal", "Decimal", 1, 1, NOTHING, VALUE, TEXT),
 	TYPE("fractions", "Fraction", 1, 2, NOTHING, VALUE, INTEGER | DIGITS),
-	TYPE("array", "array", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST),
+	TYPE("array", "array", 2, 2, ATTRIBUTES, VALUE, TEXT, SCALARS),
 	FUNC("array", "_array_reconstructor", PLAIN, 4, 4, VALUE, CLASS, TEXT, INT, BYTES),
 	TYPE("itertools", "count", 0, 2, NOTHING, VALUE, INTEGER | FLOAT),
 	{ "builtins", "iter", CKPT_CALL_PLAIN, 1, 1, CKPT_SCAN_DATA, false, true, CKPT_THEN_INDEX, 0, 0, VALUE, { LIST | TUPLE } },
@@ -240,7 +241,7 @@ static const struct ckpt_scan_rule rows[] = {
 	/* numpy: what its dtypes say is looked at in numpy.c */
 	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, 0, 0, NUMPY_ARRAY, { ANY_CLASS, ZERO, LETTER_B } },
 	FUNC("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2, VALUE, NUMPY_DTYPE, BYTES),
-	FUNC("numpy.core.numeric", "_frombuffer", NUMPY_BUFFER, 4, 4, NUMPY_ARRAY, BYTES | BYTEARRAY, NUMPY_DTYPE, SHAPE, TEXT),
+	FUNC("numpy.core.numeric", "_frombuffer", NUMPY_BUFFER, 4, 5, NUMPY_ARRAY, BYTES | BYTEARRAY, NUMPY_DTYPE, SHAPE, TEXT, SHAPE),
 	NAME("numpy", "ndarray", CLASS),
 	{ "numpy", "dtype", CKPT_CALL_NUMPY_DTYPE, 1, 3, CKPT_SCAN_DATA, false, false, CKPT_THEN_NUMPY_DTYPE, 0, 0, NUMPY_DTYPE, { TEXT, BOOL | INT } },
 };
@@ -249,7 +250,7 @@ static const struct ckpt_scan_rule rows[] = {
 /* ---- names of one kind, of which there are many: each of them, and no others ---- */
 
 static const struct ckpt_scan_rule return_type =
-	TYPE("torch.return_types", "", 1, 2, NOTHING, VALUE, LIST | TUPLE, DICT),
+	TYPE("torch.return_types", "", 1, 2, NOTHING, HIDDEN, LIST | TUPLE, DICT),
 				   exception = TYPE("builtins", "", 0, -1, ATTRIBUTES, VALUE, ANY);
 
 /* Of torch 1.8 to 2.14. */

@@ -39,7 +39,7 @@ enum { CKPT_TYPE_FIRST = CKPT_GLOBAL };
 #define CKPT_TYPE_DEVICE CKPT_TYPE_BIT(13)
 /* OrderedDict, defaultdict: all that is in it was set by opcodes */
 #define CKPT_TYPE_FILLED CKPT_TYPE_BIT(14)
-/* a dict or tuple that a call makes: nobody looks into it */
+/* a dict or tuple that a call makes, also one of a class that is a tuple: nobody looks into it */
 #define CKPT_TYPE_HIDDEN CKPT_TYPE_BIT(15)
 #define CKPT_TYPE_CODED CKPT_TYPE_BIT(16)     /* bytes, as protocol 2 has them */
 #define CKPT_TYPE_NUMPY_DTYPE CKPT_TYPE_BIT(17)
@@ -88,6 +88,8 @@ enum { CKPT_TYPE_FIRST = CKPT_GLOBAL };
 #define CKPT_TYPE_NUMBERS_ARRAY CKPT_TYPE_BIT(40)
 /* a shape that torch can count with: of a tensor's sizes, where no storage says whether they fit */
 #define CKPT_TYPE_SIZES CKPT_TYPE_BIT(41)
+/* a literal list or tuple of numbers, truth values and texts: of a tensor in it Python would ask the number */
+#define CKPT_TYPE_SCALARS CKPT_TYPE_BIT(42)
 #define CKPT_TYPE_ANY_CLASS (CKPT_TYPE_CLASS | CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE)
 
 /* Whatever is data: for arguments that are only kept. */

@@ -153,10 +153,13 @@ static bool are_countable(const struct ckpt_value *sizes)
 	return ckpt_shape_is_countable(shape, ndim);
 }
 
-/* An array of numpy of numbers that may become a tensor. */
+/*
+ * An array of numpy of numbers that may become a tensor, over the same bytes: those that protocol 5 has are a bytearray, as what
+ * may not be written to, a bytes object, may be one that Python has for everybody, as it has those of one byte.
+ */
 static bool is_numbers_array(const struct ckpt_value *v)
 {
-	return ckpt_scan_is_numbers_array(v) && are_countable(v->u.call->state ? item(v->u.call->state, 1) : item(v->u.call->args, 2));
+	return ckpt_scan_is_numbers_array(v) && (v->u.call->state || item(v->u.call->args, 0)->kind == CKPT_BYTEARRAY) && are_countable(v->u.call->state ? item(v->u.call->state, 1) : item(v->u.call->args, 2));
 }
 
 /* (indices, values, shape[, is coalesced]), or (rows, columns, values, shape) */
@@ -231,6 +234,17 @@ static bool is_digits(const struct ckpt_value *v)
 		    (!v->u.bytes.ptr[i] || !strchr("+-./", v->u.bytes.ptr[i])))
 			return false;
 	return v->u.bytes.len;
+}
+
+/* [1, 2.5, True, 'x']: what bytes and arrays are made of, number by number */
+static bool are_scalars(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	if (!is_sequence(v) || !ckpt_scan_may_look(w, v->u.seq.count))
+		return false;
+	for (uint32_t i = 0; i < v->u.seq.count; i++)
+		if (v->u.seq.items[i]->kind > CKPT_PY2_STR)
+			return false;
+	return true;
 }
 
 static bool is_latin1(const struct ckpt_value *v)
@@ -312,6 +326,7 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	       (wanted & CKPT_TYPE_QUANTIZER && is_quantizer(w, v)) ||
 	       (wanted & CKPT_TYPE_PAIRS && is_pairs(w, v)) ||
 	       (wanted & CKPT_TYPE_KEYS && is_keys(w, v)) ||
+	       (wanted & CKPT_TYPE_SCALARS && are_scalars(w, v)) ||
 	       (wanted & CKPT_TYPE_LETTER_B && is_letter_b(w, v)) ||
 	       (wanted & CKPT_TYPE_DIGITS && is_digits(v)) ||
 	       (wanted & CKPT_TYPE_LATIN1 && is_latin1(v)) ||

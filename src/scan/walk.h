@@ -41,6 +41,8 @@ struct ckpt_scan_walk {
 	uint32_t inner_count, inner_cap;
 	const struct ckpt_value **grown;    /* malloc: that got keys more than once */
 	uint32_t grown_count, grown_cap;
+	const struct ckpt_value **kept_attributes; /* malloc: dicts that tensors keep for their attributes */
+	uint32_t kept_attributes_count, kept_attributes_cap;
 	/* of storages by their keys: class and length, hashed */
 	struct ckpt_strmap said;
 	/*
@@ -323,6 +325,13 @@ void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *b
 
 /* The same of a tensor, on which each is set by its name: it has parts of its own under some. */
 void ckpt_scan_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);
+
+/*
+ * _rebuild_from_type() keeps the dict STATE itself: what is put into it behind the call is an attribute, too. So it is
+ * looked at again behind the last opcode.
+ */
+void ckpt_scan_keep_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);
+void ckpt_scan_check_kept_attributes(struct ckpt_scan_walk *w);
 
 /* The state of a functools.partial: (function, arguments, keywords, attributes). */
 void ckpt_scan_partial_state(struct ckpt_scan_walk *w, const struct ckpt_value *state);

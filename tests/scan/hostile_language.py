@@ -678,6 +678,72 @@ def same_keys():
     sample("same_many_texts.pkl", proto(2, b"}" + b"".join(value("k%d" % n) + b"Ns" for n in range(3000)) + value("k1234") + b"Ns"), "3,000 texts, and one of them again", NOT_DECIDED)
 
 
+def attributes():
+    """Attributes of tensors that nobody has looked at: in what a call makes, or put into what a call keeps."""
+    typed, parameter = NAME("torch._utils", "_rebuild_parameter"), NAME("torch.nn.parameter", "Parameter")
+    view = NAME("torch._utils", "_rebuild_tensor_v2")
+    partial = reduce_("functools", "partial", NAME("mypkg.tools", "touch"), "text")
+    array = {"data": value((1, False)), "shape": value((10,)), "typestr": "<f8", "version": 3}
+    states_ = {"items": {"items": partial}, "as_subclass": {"as_subclass": partial}, "array": {"__array_interface__": array}, "real": {"real": TENSOR}, "data": {"data": TENSOR},
+               "hooks": {"_backward_hooks": 5}, "accumulated": {"_post_accumulate_grad_hooks": TENSOR}, "class": {"__class__": NAME("collections", "Counter")}, "dict": {"__dict__": {"a": 1}}, "fine": {"a": 1}}
+    for name, state in states_.items():
+        for kind in ("max", "topk", "linalg_svd"):
+            hidden = reduce_("torch.return_types", kind, (state, None) if kind == "max" else (state, None, None)[: 2 if kind == "topk" else 3])
+            both("hidden_%s_%s_parameter" % (kind, name), reduce_("torch._utils", "_rebuild_parameter_with_state", TENSOR, True, EMPTY, hidden), "a tuple that a call makes has attributes")
+            both("hidden_%s_%s_object" % (kind, name), NAME("mypkg", "C") + b")\x81" + hidden + b"b", "the same as the state of an object")
+            for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
+                both("hidden_%s_%s_%s_%s" % (kind, name, module[6:8], function[-4:]), reduce_(module, function, typed, parameter, value((TENSOR, True, EMPTY)), hidden), "the same by a function of torch")
+        if name == "fine":
+            continue
+        both("tuple_class_%s" % name, NAME("mypkg", "C") + b")\x81" + NAME("mypkg", "Pair") + value(({"a": 1}, state)) + b"\x81b", "the same in a class that may be a tuple") if name in ("class", "dict") else None
+        key, item = next(iter(state.items()))
+        for module in ("torch._tensor", "torch.tensor"):
+            for kind, empty in (("dict", b"}"), ("ordered", EMPTY)):
+                both("kept_%s_%s_%s" % (module[6:8], kind, name), empty + b"q\x330" + reduce_(module, "_rebuild_from_type", typed, parameter, value((TENSOR, True, EMPTY)), b"h\x33") + b"0h\x33" + value(key) + value(item) + b"s",
+                     "put into the dict of attributes that a tensor keeps")
+    for number, hooks in enumerate((EMPTY, b"}")):
+        for what, hook in (("class", NAME("numpy", "ndarray")), ("function", partial), ("number", b"K\x05")):
+            for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
+                both("hooks_inside_%d_%s_%s_%s" % (number, what, module[6:8], function[-4:]), hooks + b"q\x330" + reduce_(module, function, view, NAME("torch", "Tensor"), value((files.storage("0", "FloatStorage", 4), 0, (2,), (1,), True, b"h\x33")), {})
+                     + b"0h\x33K\x01" + hook + b"s", "hooks that are put in behind a call in a call")
+                both("hooks_inside_parameter_%d_%s_%s_%s" % (number, what, module[6:8], function[-4:]), hooks + b"q\x330" + reduce_(module, function, typed, parameter, value((TENSOR, True, b"h\x33")), {}) + b"0h\x33K\x01" + hook + b"s", "the same of a Parameter")
+    for name in ("items", "keys", "as_subclass", "clone", "to", "detach", "cpu", "set_", "numpy"):
+        for kind, cls in (("ndarray", NAME("numpy", "ndarray")), ("list", NAME("builtins", "list")), ("tensor", NAME("torch", "Tensor"))):
+            both("class_as_%s_%s" % (name, kind), reduce_("torch._tensor", "_rebuild_from_type_v2", typed, parameter, value((TENSOR, True, EMPTY)), {name: cls}), "a load would call a class of the file's choice")
+    sample("fine_own_attribute.pt", torch_zip(proto(2, b"}q\x330" + reduce_("torch._tensor", "_rebuild_from_type", typed, parameter, value((TENSOR, True, EMPTY)), b"h\x33") + b"q\x340h\x33(" + value("me") + b"h\x34" + value("n") + b"K\x01u")), "a tensor that is its own attribute", {"plain"})
+
+
+def asked():
+    """What asks a tensor its number, before that is read, and what gives a tensor the bytes of somebody else."""
+    for name, body in {
+        "array": reduce_("array", "array", "q", [TENSOR]), "array_float": reduce_("array", "array", "d", [TENSOR, 1]), "bytes": reduce_("builtins", "bytes", [TENSOR]), "bytes_tuple": reduce_("builtins", "bytes", (TENSOR, 1)),
+        "bytearray": reduce_("builtins", "bytearray", [TENSOR]), "bytes_of_object": reduce_("builtins", "bytes", [NAME("mypkg", "C") + b")\x81"]), "blocking": reduce_("builtins", "BlockingIOError", 11, "x", TENSOR),
+        "os_error": reduce_("builtins", "OSError", 11, "x", TENSOR), "io_error": reduce_("builtins", "IOError", 11, "x", TENSOR, None), "environment": reduce_("builtins", "EnvironmentError", 11, "x", TENSOR),
+        "key": b"}" + reduce_("builtins", "bytes", [TENSOR]) + b"N" + blob(b"a") + b"Ns",
+    }.items():
+        both("asks_" + name, body, "Python asks a tensor for its number")
+        sample("asks_%s_stream.pt" % name, legacy(body=proto(2, value([TENSOR]) + b"0" + body)), "the same in a stream, whose numbers follow", NOT_PLAIN)
+    both("fine_bytes_of_numbers", value([reduce_("builtins", "bytes", [1, 2, 255]), reduce_("array", "array", "q", [1, 2]), reduce_("array", "array", "d", [b"G\x3f\xe0\0\0\0\0\0\0"]), reduce_("builtins", "bytearray", [1])]), "numbers one by one", {"plain"})
+    kind = NAME("numpy", "dtype") + value(("u1", False, True)) + b"R"
+    for name, data in (("byte", reduce_("_codecs", "encode", "\0", "latin1")), ("empty", blob(b"")), ("bytes", blob(b"ab"))):
+        for function in ("_rebuild_device_tensor_from_numpy", "_rebuild_xla_tensor"):
+            both("bytes_of_all_%s_%s" % (name, function[9:12]), reduce_("torch._utils", function, reduce_("numpy.core.numeric", "_frombuffer", data, kind, (1 if name == "byte" else 2 if name == "bytes" else 0,), "C"), NAME("torch", "uint8"), "cpu", False),
+                 "a tensor over a bytes object, which may be that of the whole process")
+    for copy in ((), (False,), (False, False), (False, 0)):
+        for order in "<>":
+            shared = NAME("numpy", "dtype") + value(("f8", *copy)) + b"R" + value((3, order, None, None, None, -1, -1, 0)) + b"b"
+            both("shared_dtype_%d_%s" % (len(copy) + (copy[-1:] == (0,) and copy[-1] is not False), "big" if order == ">" else "little"), NAME("numpy.core.multiarray", "_reconstruct") + value((NAME("numpy", "ndarray"), (0,), blob(b"b"))) + b"R"
+                 + value((1, (1,), shared, False, blob(bytes(8)))) + b"b", "the state of a dtype that everybody has, which numpy does not set")
+    for first, then in (("float", "float32"), ("double", "float64"), ("half", "float16"), ("long", "int64"), ("int", "int32"), ("short", "int16"), ("cfloat", "complex64")):
+        both("same_keys_dtype_%s" % first, b"}(" + NAME("torch", first) + b"K\x01" + NAME("torch", then) + b"K\x02u", "two names of one dtype are two keys", NOT_DECIDED)
+    sample("sets.pkl", proto(4, b"](" + b"\x8f" * 400000 + b"e"), "a byte each, and 200 in memory", NOT_DECIDED)
+    sample("frozensets.pkl", proto(4, b"](" + b"(\x91" * 400000 + b"e"), "the same of sets that stay as they are", NOT_DECIDED)
+    sample("fine_sets.pkl", proto(4, b"](" + b"\x8f(K\x01K\x02\x90" * 20000 + b"e"), "20,000 small sets", {"plain"})
+    for module in ("numpy.core.numeric", "numpy._core.numeric"):
+        sample("fine_transposed_%d.pkl" % len(module), proto(5, reduce_(module, "_frombuffer", b"\x96" + struct.pack("<Q", 24) + bytes(24), NAME("numpy", "dtype") + value(("f4", False, True)) + b"R" + value((3, "<", None, None, None, -1, -1, 0)) + b"b", (1, 2, 3), "K", (2, 0, 1))),
+               "a transposed array, as numpy 2.4 writes it", {"plain"})
+
+
 def harmless():
     """What was called dangerous, and is not."""
     fine = {"plain", "needs-objects"}
@@ -748,4 +814,6 @@ made_by_new()
 full_deques()
 copied_before()
 same_keys()
+attributes()
+asked()
 harmless()
