@@ -33,7 +33,8 @@ struct ckpt_storage_info {
 	uint64_t offset;
 	bool has_crc; /* a checksum of the bytes is recorded: */
 	bool is_cut;  /* the record in the file is longer: torch 2.14 reads such a one with mmap=True only */
-	uint8_t reserved[2];
+	bool is_one_way; /* compressed: a range costs all bytes in front of it, too */
+	uint8_t reserved;
 	uint32_t crc32;
 	/*
 	 * That file, open for reading, borrowed from the model; -1: PATH is NULL. Whoever maps it has
@@ -91,7 +92,7 @@ struct ckpt_storage_read_options {
 	}
 
 /*
- * Read COUNT ranges, in any order, each byte once. OPTIONS may be NULL. After a failure the buffers
+ * Read COUNT ranges, in any order, each byte once; of a storage that is_one_way, what is in front of a range, too. OPTIONS may be NULL. After a failure the buffers
  * hold anything.
  *
  * Returns 0; CKPT_E_ARG; what ckpt_storage_get() returns; CKPT_E_DAMAGED; CKPT_E_CANCELLED;

@@ -19,7 +19,7 @@ import io
 import operator
 import pickle
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 import torch.distributed as dist
@@ -303,6 +303,7 @@ class _Source:
         except Error as error:
             raise at_path(error, path)
         self._reader: Optional[threading.Thread] = None
+        self._whole: Set[int] = set()  # storages that are read whole with their first piece
         try:
             place = _Place(device)
             made = _Storages(self._model, place, False, notes_locations=True)
@@ -335,9 +336,13 @@ class _Source:
         """Begin to read PIECES into the memory of the result."""
         ranges = []
         for number, offset, nbytes in pieces:
-            if number in self._pending:
-                index, target = self._pending[number]
-                ranges.append((index, offset, nbytes, (ctypes.c_char * nbytes).from_buffer(target, offset)))
+            if number not in self._pending or number in self._whole:
+                continue
+            index, target = self._pending[number]
+            if not offset and nbytes < self.storages[number].nbytes() and self._model.storage_info(index)["one_way"]:
+                nbytes = self.storages[number].nbytes()  # a piece in the middle would cost all that is in front of it
+                self._whole.add(number)
+            ranges.append((index, offset, nbytes, (ctypes.c_char * nbytes).from_buffer(target, offset)))
         self._failure: Optional[BaseException] = None
         if ranges:
             self._reader = threading.Thread(target=self._read, args=(ranges,), daemon=True)

@@ -77,7 +77,7 @@ PyObject *ckpt_py_storage_info(PyObject *object, PyObject *index)
 		return NULL;
 	if (get_info(self, model, index, &i, &info))
 		dict = Py_BuildValue(
-			"{s:N,s:N,s:N,s:K,s:K,s:N,s:N,s:N,s:i}", "key", ckpt_py_string(info.key), "dtype", ckpt_py_string(info.dtype),
+			"{s:N,s:N,s:N,s:K,s:K,s:N,s:N,s:N,s:i,s:N}", "key", ckpt_py_string(info.key), "dtype", ckpt_py_string(info.dtype),
 			"device", ckpt_py_string(info.device), "numel", (unsigned long long)info.numel, "nbytes",
 			(unsigned long long)info.nbytes, "path",
 			info.path ? PyUnicode_DecodeFSDefault(info.path) : Py_NewRef(Py_None),
@@ -85,7 +85,7 @@ PyObject *ckpt_py_storage_info(PyObject *object, PyObject *index)
 			info.path ? PyLong_FromUnsignedLongLong(info.offset) : Py_NewRef(Py_None),
 			"crc32",
 			info.has_crc ? PyLong_FromUnsignedLong(info.crc32) : Py_NewRef(Py_None), "descriptor",
-			(int)info.descriptor);
+			(int)info.descriptor, "one_way", PyBool_FromLong(info.is_one_way));
 	ckpt_py_model_drop(self);
 	return dict;
 }

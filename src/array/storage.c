@@ -70,6 +70,7 @@ int ckpt_storage_get(const struct ckpt_model *model, uint64_t i, struct ckpt_sto
 	info.nbytes = s->nbytes;
 	info.has_crc = bytes.has_crc;
 	info.is_cut = s->is_cut && !s->made;
+	info.is_one_way = bytes.is_one_way;
 	info.crc32 = bytes.crc32;
 	info.descriptor = -1;
 	fd = is_as_in_memory(&bytes, width) ? ckpt_source_fd(bytes.src, &file_off) : -1;
@@ -162,7 +163,7 @@ static int plan_range(struct storage_reading *r, uint64_t i, struct ckpt_error *
 	} else if (ckpt_recipe_is_random(whole)) {
 		r->recipes[i] = ckpt_recipe_part(whole, range->offset, range->nbytes);
 	} else {
-		r->skips[i] = (struct ckpt_skip){ *whole, range->offset, range->nbytes };
+		r->skips[i] = (struct ckpt_skip){ *whole, range->offset, range->nbytes, true };
 		r->recipes[i] = ckpt_skip_recipe(&r->skips[i]);
 	}
 	return 0;

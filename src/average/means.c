@@ -194,7 +194,7 @@ static int add_part(struct parts *parts, const struct ckpt_recipe *whole, uint64
 	skip = ckpt_arena_calloc(parts->arena, 1, sizeof(*skip));
 	if (!skip)
 		return ckpt_arena_fail(parts->arena, err);
-	*skip = (struct ckpt_skip){ *whole, off, len };
+	*skip = (struct ckpt_skip){ *whole, off, len, false };
 	parts->items[parts->count++] = ckpt_skip_recipe(skip);
 	return 0;
 }

@@ -114,7 +114,7 @@ static int skip_to_tile(const struct target_box *b, const struct ckpt_mosaic_til
 
 	if (!skip)
 		return ckpt_arena_fail(b->arena, b->err);
-	*skip = (struct ckpt_skip){ t->bytes, first, len };
+	*skip = (struct ckpt_skip){ t->bytes, first, len, false };
 	*out = ckpt_skip_recipe(skip);
 	return 0;
 }

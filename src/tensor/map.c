@@ -166,5 +166,6 @@ struct ckpt_recipe ckpt_map_recipe(const struct ckpt_map *map)
 				     .open = open_mapped,
 				     .inner = inner_of_map,
 				     .checks_inner = true,
+				     .is_one_way = map->inner.is_one_way,
 				     .ctx = (void *)map };
 }

@@ -230,7 +230,8 @@ static int open_skipped(const struct ckpt_recipe *recipe, struct ckpt_stream **o
 		*out = NULL;
 		return rc;
 	}
-	rc = ckpt_stream_skip(*out, skip->off, err);
+	rc = skip->may_seek && (*out)->seek ? (*out)->seek(*out, skip->off, err)
+					    : ckpt_stream_skip(*out, skip->off, err);
 	(*out)->seek = NULL; /* it would count from the beginning of INNER */
 	if (rc < 0) {
 		(*out)->close(*out);

@@ -43,6 +43,7 @@ struct ckpt_recipe {
 	struct ckpt_recipe_whole whole; /* of an EXTENT */
 	/* reading all of it compares the checksums that INNER has */
 	bool checks_inner;
+	bool is_one_way; /* compressed: bytes in the middle cost all that are in front of them */
 	/*
 	 * Of a STREAM, MAP, MEAN or MADE: recipe I of those it takes its bytes from, NULL behind the last. The
 	 * pointer is NULL if there are none.
@@ -73,10 +74,11 @@ int ckpt_recipe_read(const struct ckpt_recipe *recipe, uint64_t off, void *buf, 
 struct ckpt_skip {
 	struct ckpt_recipe inner;
 	uint64_t off, len;
+	bool may_seek; /* to OFF, if INNER can: then what is read is not compared with any checksum */
 };
 
 /*
- * As a stream that reads and drops what is before OFF. Borrows SKIP, which must live as long as the
+ * As a stream that reads and drops what is before OFF, or seeks. Borrows SKIP, which must live as long as the
  * recipe.
  */
 struct ckpt_recipe ckpt_skip_recipe(const struct ckpt_skip *skip);

@@ -237,5 +237,6 @@ struct ckpt_recipe ckpt_zip_inflate_recipe(struct ckpt_zip *zip, const struct ck
 				     .off = (uint64_t)(entry - zip->entries),
 				     .len = entry->usize,
 				     .open = open_stream,
+				     .is_one_way = true,
 				     .ctx = zip };
 }

@@ -18,6 +18,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import zipfile
 
 warnings.simplefilter("ignore")
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -336,35 +337,50 @@ def read_bytes():
         return int(stream.readline().split()[1])
 
 
+def deflated(path, target):
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
+        for name in source.namelist():
+            out.writestr(name, source.read(name))
+
+
 def check_memory_and_reading():
+    size = 96 << 20
+    for path, each in (("big.pt", 1000), ("few.pt", size // 64)):
+        torch.save({"a": torch.ones(size // 8), "b": [torch.full((each,), float(i)) for i in range(size // 8 // each)]}, path)
+    ckpt.split("few.pt", "big_dcp", ranks=4)     # each piece takes 2 KiB in the table, too
+    deflated("big.pt", "deflated.pt")
+    for path, count in (("big.pt", size // 8000), ("big_dcp", 8), ("deflated.pt", size // 8000)):
+        check_memory_and_reading_of(path, count)
+
+
+def check_memory_and_reading_of(path, count):
     """Beside the result at most two buckets; the source is read once, and by its rank alone."""
-    size, bucket, slack = 96 << 20, 8 << 20, 6 << 20
-    torch.save({"a": torch.ones(size // 8), "b": [torch.full((1000,), float(i)) for i in range(size // 8000)]}, "big.pt")
+    bucket, slack = 8 << 20, 6 << 20
 
     def work(rank):
         small = ckpt.torch.load_broadcast("good.pt")
         usual = -read_bytes()
         if rank == 0:
-            ckpt.torch.load("big.pt")
+            ckpt.torch.load(path)
         usual += read_bytes()
         before, read = status("VmRSS"), read_bytes()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        made = ckpt.torch.load_broadcast("big.pt" if rank == 0 else NOWHERE, bucket=bucket)
+        made = ckpt.torch.load_broadcast(path if rank == 0 else NOWHERE, bucket=bucket)
         read = read_bytes() - read
         most = max(status("VmHWM"), peak)
         return usual, most - status("VmRSS"), read, bool((made["a"] == 1).all()) and float(made["b"][-1][0]), small["n"]
 
     for rank, (found, _) in enumerate(ranks(2, work)):
         if not isinstance(found, tuple):
-            expect(False, "memory: %r", found)
+            expect(False, "memory, %s: %r", path, found)
             continue
         usual, above, read, last, _ = found
-        expect(last == float(size // 8000 - 1), "rank %d: the last value is %r", rank, last)
-        expect(above <= 2 * bucket + slack, "rank %d: %d bytes beside the result", rank, above)
-        counts["KiB beside the result, rank %d" % rank] = above >> 10
-        counts["KiB read, rank %d" % rank] = read >> 10
+        expect(last == float(count - 1), "%s, rank %d: the last value is %r", path, rank, last)
+        expect(above <= 2 * bucket + slack, "%s, rank %d: %d bytes beside the result", path, rank, above)
+        counts["KiB beside the result, %s, rank %d" % (path, rank)] = above >> 10
+        counts["KiB read, %s, rank %d" % (path, rank)] = read >> 10
         # what comes through the connections is not counted by the kernel
-        expect(read <= (1.01 * usual if rank == 0 else 1 << 20), "rank %d reads %d bytes, load() %d", rank, read, usual)
+        expect(read <= (1.01 * usual if rank == 0 else 1 << 20), "%s, rank %d reads %d bytes, load() %d", path, rank, read, usual)
 
 
 def write_mine():

@@ -159,7 +159,7 @@ static void views_of_made_bytes_give_the_same(void **state)
 		.kind = CKPT_RECIPE_JOINED, .len = FILE_SIZE, .parts = parts, .part_count = 2
 	};
 	map.inner = joined;
-	skip = (struct ckpt_skip){ joined, 16, FILE_SIZE - 16 };
+	skip = (struct ckpt_skip){ joined, 16, FILE_SIZE - 16, false };
 	for (int i = 0; i < 200; i++) {
 		any_view(&items, shape, stride);
 		items.bytes = joined;
