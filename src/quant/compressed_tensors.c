@@ -247,7 +247,8 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 		return ckpt_quant_misfit(
 			g, CKPT_PART_ITEMS, err,
 			"wanted float8_e4m3fn or int8, as there are scales for it");
-	rc = check_settings(g, s, 8, is_float, err);
+	/* integers of fewer bits are in a byte each, as they are */
+	rc = check_settings(g, s, !is_float && s->bits > 0 && s->bits < 8 ? s->bits : 8, is_float, err);
 	if (rc == 0)
 		rc = check_format(g, s,
 				  scale == CKPT_DTYPE_UINT8 ? mxfp8

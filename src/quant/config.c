@@ -212,9 +212,9 @@ static int find_method(const json_t *says, const char **out, struct ckpt_error *
 {
 	const json_t *method = json_object_get(says, "quant_method");
 
-	*out = json_string_value(method);
-	if (method && !json_is_null(method) && !*out)
+	if (method && !json_is_null(method) && !json_is_string(method))
 		return ckpt_fail(err, CKPT_E_FORMAT, "quant_method is no text");
+	*out = json_string_value(method);
 	if (*out)
 		return 0;
 	/* transformers, AutoQuantizationConfig.from_dict() */
@@ -271,6 +271,10 @@ static int look_at_root(struct ckpt_quant_config *c, struct ckpt_error *err)
 	method = root_method(c->root);
 	if (!method)
 		return 0;
+	if (!json_is_null(json_object_get(c->root, "quant_method")) && json_object_get(c->root, "quant_method"))
+		rc = find_method(c->root, &method, err); /* gptqmodel says it here, too */
+	if (rc < 0)
+		return rc;
 	c->says = c->root;
 	set_format(c, method);
 	rc = set_gptq_version(c, err);

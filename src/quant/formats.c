@@ -336,6 +336,7 @@ static const struct {
 	{ "W4A8_NVFP4_FP8", MO_NVFP4 },
 	{ "MXFP8", MO_MXFP8 },
 	{ "MXFP4", MO_MXFP4 },
+	{ "mxfp4", MO_MXFP4 }, /* ModelOpt 0.41 to 0.47 */
 	{ "W4A8_MXFP4_FP8", MO_MXFP4 },
 	{ "MIXED_PRECISION", MO_ANY },
 };
@@ -359,7 +360,7 @@ static int check_group_size(const struct ckpt_quant_group *g, enum modelopt_kind
 					 size);
 	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 				 "the configuration says groups of %" PRId64
-				 ", and the scales are for %" PRId64,
+				 ", and ckpt knows this format with groups of %" PRId64 " only",
 				 size, want);
 }
 

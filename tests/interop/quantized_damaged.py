@@ -200,7 +200,7 @@ def ct_int8_asymmetric():
     file.add(X + ".weight_zero_point", "I8", [24, 1])
     parts = [Part(".weight", ROWS, FLOATS + ("F8_E4M3", "U8")), Part(".weight_scale", BOTH[:3], FLOATS),
              Part(".weight_zero_point", BOTH[:3], FLOATS + ("U8", "I16", "I64"))]
-    return file, parts, other_formats("float-quantized", "int-quantized") + [(WEIGHTS + "num_bits", 4), (WEIGHTS + "type", "float"),
+    return file, parts, other_formats("float-quantized", "int-quantized") + [(WEIGHTS + "num_bits", 16), (WEIGHTS + "num_bits", 0), (WEIGHTS + "type", "float"),
             (WEIGHTS + "strategy", "block")]
 
 

@@ -89,6 +89,14 @@ def beside_intx(file):
     del file.config["quantization_config"]
 
 
+def of_gptq_alone(**more):
+    """quantize_config.json, and nothing in config.json."""
+    def change_of(file):
+        said = {key: value for key, value in file.config.pop("quantization_config").items() if key != "quant_method"}
+        file.files["quantize_config.json"] = {**said, **more}
+    return change_of
+
+
 NESTED = "the quantization_config in quantization_config says another %s than that around it"
 STRATEGY = "the configuration says that the strategy is '%s'"
 ORDER = "the configuration orders groups (actorder), and weight_g_idx is missing"
@@ -194,8 +202,18 @@ EXCLUDED = {"modelopt_nvfp4": {Q + "ignore": ["z"], "hf_quant_config.json/quanti
 LEFT_IN = ("fp8_blocks", "ct_int4", "gptq", "awq", "bnb_nf4", "bnb_int8", "modelopt_nvfp4", "gpt_oss")
 
 
+AS_RELEASES_WRITE = {
+    # integers of fewer bits in a byte each, as compressed-tensors 0.12 to 0.15 write them unasked
+    "ct_int8_asymmetric": [({W + "num_bits": bits}, SAME) for bits in (3, 4, 7)],
+    "modelopt_mxfp4": [({Q + "quant_algo": "mxfp4", "hf_quant_config.json/quantization/quant_algo": "mxfp4"}, SAME)],
+    "modelopt_nvfp4": [({Q + "group_size": 32, "hf_quant_config.json/quantization/group_size": 32}, "the configuration says groups of 32, and ckpt knows this format with groups of 16 only")],
+    "gptq": [(of_gptq_alone(quant_method=method), wanted) for method, wanted in (("gptq", SAME), (None, SAME), ("hqq", "quantized by 'hqq', which ckpt does not know"), (3, "quant_method is no text"), ("awq", "'"))],
+}
+
+
 def cases_of(scheme):
     yield from CASES.get(scheme, ())
+    yield from AS_RELEASES_WRITE.get(scheme, ())
     if scheme not in LEFT_IN:
         return
     for kind, names in LEFT.items():
@@ -255,7 +273,7 @@ def main():
     count, failed, base = 0, [], os.environ.get("CKPT_TEST_DIR") or "."
     os.makedirs(base, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="quantized-said-", dir=base) as work:
-        for scheme in sys.argv[1:] or dict.fromkeys([*CASES, *LEFT_IN]):
+        for scheme in sys.argv[1:] or dict.fromkeys([*CASES, *LEFT_IN, *AS_RELEASES_WRITE]):
             make = globals().get(scheme) or getattr(damaged, scheme)
             status, said, sound = dequantize(os.environ["CKPT"], make()[0], os.path.join(work, scheme))
             if status or sound is None:
