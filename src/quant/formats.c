@@ -341,6 +341,16 @@ static const struct {
 	{ "MIXED_PRECISION", MO_ANY },
 };
 
+/* RC is the error of a form that ModelOpt writes, and that nobody here reads: it is not damaged. */
+static int not_known(int rc, struct ckpt_error *err)
+{
+	if (rc != CKPT_E_FORMAT)
+		return rc;
+	if (err)
+		err->status = CKPT_E_UNSUPPORTED;
+	return CKPT_E_UNSUPPORTED;
+}
+
 /* NVFP4 has a scale for 16 numbers, MX for 32; 0 or null is what other algorithms have. OBJECT says it, of all or of some. */
 static int check_group_size(const struct ckpt_quant_group *g, enum modelopt_kind kind, const json_t *object,
 			    struct ckpt_error *err)
@@ -358,10 +368,11 @@ static int check_group_size(const struct ckpt_quant_group *g, enum modelopt_kind
 					 "the configuration says groups of %" PRId64
 					 ", and the algorithm has none",
 					 size);
-	return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
-				 "the configuration says groups of %" PRId64
-				 ", and ckpt knows this format with groups of %" PRId64 " only",
-				 size, want);
+	return not_known(ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					   "the configuration says groups of %" PRId64
+					   ", and ckpt knows this format with groups of %" PRId64 " only",
+					   size, want),
+			 err);
 }
 
 /* What ModelOpt says of AWQ and SVD, whose weights are no plain ones alone. OBJECT says it, of all or of some. */
@@ -400,7 +411,7 @@ static int check_algo(const struct ckpt_quant_group *g, enum modelopt_kind kind,
 		     *layer;
 	const json_t *layers = json_object_get(says, "quantized_layers");
 	const char *text = json_string_value(algo), *key;
-	bool is_named = false;
+	bool is_named = false, is_known = false;
 	char shown[80];
 	int rc = 0;
 
@@ -421,13 +432,17 @@ static int check_algo(const struct ckpt_quant_group *g, enum modelopt_kind kind,
 		return rc;
 	if (json_object_size(layers) && !is_named && text && !strcmp(text, "MIXED_PRECISION") && !g->quant->config.is_overruled)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration does not name it (quantized_layers)");
-	for (size_t i = 0; text && i < sizeof(modelopt_algos) / sizeof(modelopt_algos[0]); i++)
-		if (!strcmp(modelopt_algos[i].algo, text) &&
-		    (modelopt_algos[i].kind == MO_ANY || modelopt_algos[i].kind == kind))
+	for (size_t i = 0; text && i < sizeof(modelopt_algos) / sizeof(modelopt_algos[0]); i++) {
+		if (strcmp(modelopt_algos[i].algo, text) != 0)
+			continue;
+		if (modelopt_algos[i].kind == MO_ANY || modelopt_algos[i].kind == kind)
 			return 0;
-	return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %s",
-				 text ? ckpt_escape(shown, sizeof(shown), text, strlen(text))
-				      : "no algorithm");
+		is_known = true;
+	}
+	rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says %s",
+			       text ? ckpt_escape(shown, sizeof(shown), text, strlen(text))
+				    : "no algorithm");
+	return text && !is_known ? not_known(rc, err) : rc;
 }
 
 /* What a group of the configuration says of the weights of this module, in the words of compressed-tensors. */
