@@ -243,6 +243,15 @@ const struct ckpt_node *ckpt_build_bytes(struct ckpt_builder *b, const void *byt
 	return made(b, new_bytes(b, CKPT_BYTES, bytes, len));
 }
 
+const struct ckpt_node *ckpt_build_distinct_bytes(struct ckpt_builder *b, const void *bytes, size_t len)
+{
+	struct ckpt_value *v = new_bytes(b, CKPT_BYTES, bytes, len);
+
+	if (v)
+		v->flags |= CKPT_VALUE_DISTINCT;
+	return made(b, v);
+}
+
 const struct ckpt_node *ckpt_build_bytearray(struct ckpt_builder *b, const void *bytes, size_t len)
 {
 	return made(b, new_bytes(b, CKPT_BYTEARRAY, bytes, len));

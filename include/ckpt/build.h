@@ -53,6 +53,12 @@ CKPT_API const struct ckpt_node *ckpt_build_interned(struct ckpt_builder *b, con
 						     size_t len);
 CKPT_API const struct ckpt_node *ckpt_build_bytes(struct ckpt_builder *b, const void *bytes,
 						  size_t len);
+/*
+ * Python keeps equal bytes of up to one byte once, and so does ckpt_build_bytes(). This is for an object that is not that one:
+ * (5).to_bytes(1, "big").
+ */
+CKPT_API const struct ckpt_node *ckpt_build_distinct_bytes(struct ckpt_builder *b, const void *bytes,
+							   size_t len);
 CKPT_API const struct ckpt_node *ckpt_build_bytearray(struct ckpt_builder *b, const void *bytes,
 						      size_t len);
 

@@ -165,6 +165,23 @@ static PyObject *add_int(struct builder *self, PyObject *number)
 			: ckpt_py_builder_add(self, ckpt_build_int(self->b, value), false);
 }
 
+/* Python has one object for all equal bytes of up to one byte, but (5).to_bytes(1, "big") makes another one. */
+static PyObject *add_bytes(struct builder *self, PyObject *value)
+{
+	const char *bytes = PyBytes_AsString(value);
+	Py_ssize_t len = PyBytes_Size(value);
+	PyObject *common = len > 1 ? NULL : PyBytes_FromStringAndSize(bytes, len);
+	bool is_common = common == value;
+
+	if (len <= 1 && !common)
+		return NULL;
+	Py_XDECREF(common);
+	return ckpt_py_builder_add(self,
+				   len > 1 || is_common ? ckpt_build_bytes(self->b, bytes, (size_t)len)
+							: ckpt_build_distinct_bytes(self->b, bytes, (size_t)len),
+				   false);
+}
+
 static PyObject *add_text(struct builder *self, PyObject *text, bool interned)
 {
 	PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"), *result;
@@ -207,10 +224,7 @@ static PyObject *atom(PyObject *object, PyObject *value)
 	if (PyUnicode_Check(value))
 		return add_text(self, value, false);
 	if (PyBytes_Check(value))
-		return ckpt_py_builder_add(self,
-					   ckpt_build_bytes(b, PyBytes_AsString(value),
-							    (size_t)PyBytes_Size(value)),
-					   false);
+		return add_bytes(self, value);
 	if (PyByteArray_Check(value))
 		return ckpt_py_builder_add(self,
 					   ckpt_build_bytearray(b, PyByteArray_AsString(value),

@@ -151,6 +151,17 @@ def check_dtypes(folder):
                 yield "%s: %s" % (name, text)
 
 
+def check_short_bytes(folder):
+    """Bytes of one byte or none, of which Python has one object for all that are equal, and now and then makes another."""
+    for name, make in (("one", lambda: (5).to_bytes(1, "big")), ("none", lambda: b"b" * int("0")), ("common", lambda: b"\5"), ("common_none", lambda: b"")):
+        name, source = "short_bytes_" + name, os.path.join(folder, "torch", "short_bytes_%s.pt" % name)
+        obj = [make(), make()]
+        obj += [obj[0], [obj[1]], b"\5", b""]
+        torch.save(obj, source)
+        for text in same(name, "objects", source, obj, folder):
+            yield "%s: %s" % (name, text)
+
+
 def main():
     import objects  # noqa: F401
 
@@ -174,7 +185,7 @@ def main():
         except Exception:
             wrong += 1
             print("BAD\t%s: %s" % (entry.name, traceback.format_exc()[-700:].replace("\n", " | ")), flush=True)
-    for text in check_dtypes(folder):
+    for text in [*check_dtypes(folder), *check_short_bytes(folder)]:
         wrong += 1
         print("BAD\t%s" % text, flush=True)
     for text, count in refused.most_common(400 if pattern != "*" else 40):

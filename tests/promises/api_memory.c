@@ -98,6 +98,7 @@ static int build(struct ckpt_model **out)
 		ckpt_build_append(b, list, ckpt_build_int(b, i));
 	ckpt_build_append(b, list, ckpt_build_complex(b, 1, 2));
 	ckpt_build_append(b, list, ckpt_build_bytes(b, "abc", 3));
+	ckpt_build_append(b, list, ckpt_build_distinct_bytes(b, "a", 1));
 	ckpt_build_put(b, root, ckpt_build_interned(b, "l", 1), list);
 	return ckpt_builder_finish(b, root, out, &err);
 }
