@@ -177,10 +177,14 @@ static void print_summary(const struct ckpt_model *model, const struct ckpt_edit
 		printf("%s written in %s\n", size_phrase(nbytes, size), seconds_phrase(seconds() - start, time));
 }
 
-static bool is_one_file(const struct ckpt_model *model)
+/* A folder of the files that each rank has saved is a model of the first one's format. */
+static bool is_one_file(const struct ckpt_model *model, const char *in)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	struct stat st;
 
+	if (stat(in, &st) == 0 && S_ISDIR(st.st_mode))
+		return false;
 	return ckpt_file_get(model, &info) == 0 && info.format_code < CKPT_FORMAT_NPZ && !info.file_count;
 }
 
@@ -242,7 +246,7 @@ static int merge(const char *in, const char *out, const char *format)
 
 	if (!open_model(in, &model, &code))
 		return code;
-	one_file = is_one_file(model);
+	one_file = is_one_file(model, in);
 	if (one_file && ckpt_why_plain(model, copy_plain, &plain, NULL) == 0 &&
 	    (plain.is_adapter || plain.is_zero_part)) {
 		ckpt_close(model);

@@ -11,7 +11,7 @@ static void hint_failed(const struct ckpt_model *in, const struct edit_step *ste
 {
 	(void)in;
 	(void)step;
-	if (err->status == CKPT_E_UNSUPPORTED && !quant_as)
+	if ((err->status == CKPT_E_UNSUPPORTED && !quant_as) || (err->status == CKPT_E_ARG && quant_as))
 		hint("'--as FORMAT' says how they are quantized: " QUANT_FORMATS);
 }
 

@@ -41,6 +41,12 @@ static PyObject *bytes_of(struct build *b, const struct ckpt_node *node,
 		Py_DECREF(object);
 		return ckpt_py_raise_for(b->self, &err, rc);
 	}
+	if (constant && info->nbytes == 1) { /* as encode(text, 'latin1') gives it: the one that Python has */
+		PyObject *common = PyBytes_FromStringAndSize(buf, 1);
+
+		Py_DECREF(object);
+		return common;
+	}
 	return object;
 }
 

@@ -5,6 +5,7 @@
  * somebody makes another of it. What was written by anybody is given to one call, or a few.
  */
 #include "base/ascii.h"
+#include "base/text.h"
 #include "scan/walk.h"
 
 #include <inttypes.h>
@@ -82,7 +83,10 @@ enum {
 	SIZE_COST = 16,
 	ATTRIBUTES_COST = 320,
 	ATTRIBUTE_COST = 56,
-	FEW_PARTS = 8
+	FEW_PARTS = 8,
+	SET_COST = 232, /* with its place in a list; opcodes of other containers make less than 90 bytes each */
+	HASHED_ITEM_COST = 160, /* of an OrderedDict of few */
+	STORAGE_COST = 320
 };
 
 /* Of a tensor, as far as it takes memory. */
@@ -203,12 +207,36 @@ static const char *name_of(const struct ckpt_scan_rule *rule)
 	return *rule->name ? rule->name : "tensor classes";
 }
 
+void ckpt_scan_storage_named(struct ckpt_scan_walk *w)
+{
+	add_cost(w, "empty storages", STORAGE_COST);
+}
+
+/* A container that a call copies into one of hashed items, which take more room than those of a list: the first copy is in the file. */
+static void weigh_copy(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, const struct ckpt_value *args)
+{
+	static const char *const hashed[] = { "set", "frozenset", "dict", "OrderedDict", "defaultdict", "Counter", NULL };
+
+	if (!ckpt_is_one_of(rule->name, hashed))
+		return;
+	for (uint32_t i = 0; i < FEW_PARTS; i++) {
+		const struct ckpt_value *v = item(args, i);
+
+		if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT)
+			continue;
+		if (v->flags & CKPT_SCAN_COPIED)
+			add_cost(w, rule->name, SET_COST + HASHED_ITEM_COST * size_of(w, v) / (v->kind == CKPT_DICT ? 2 : 1));
+		ckpt_scan_mark(v, CKPT_SCAN_COPIED);
+	}
+}
+
 void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
 		       const struct ckpt_value *args)
 {
 	struct extent extent;
 	uint64_t cost = rule->cost;
 
+	weigh_copy(w, rule, args);
 	if (!cost)
 		return;
 	extent = extent_of_call(rule, args, NULL, 0);
@@ -284,7 +312,7 @@ void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_va
 
 /* ---- what an opcode takes ---- */
 
-enum { SET_COST = 232, /* with its place in a list; opcodes of other containers make less than 90 bytes each */ ITEM = 16, SHORT = 64, LOOKED_TIMES = 64 };
+enum { ITEM = 16, SHORT = 64, LOOKED_TIMES = 64 };
 static const uint64_t LOOKED_BASE = 1 << 29;
 
 static uint64_t text_weight(uint64_t len)

@@ -462,6 +462,19 @@ static bool has_arguments(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 	return false;
 }
 
+/* BlockingIOError asks what it is set to for a number: of a tensor in a stream, before that is read. */
+static bool is_asked(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
+
+	if (pairs && !ckpt_scan_may_look(w, pairs->count))
+		return true;
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
+		if (ckpt_value_is_str(pairs->items[i], "characters_written") && pairs->items[i + 1]->kind != CKPT_INT)
+			return true;
+	return false;
+}
+
 /*
  * Where an exception is shown, Python 3.12 and later import the module that NAME_FROM is to be of, and
  * 3.14 compiles the lines of the file that _METADATA is about.
@@ -493,6 +506,8 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 			return "sets the arguments of an exception to what is no tuple";
 		if (ckpt_scan_is_exception(rule))
 			ckpt_scan_will_be_shown(w, state);
+		if (!strcmp(rule->module, "builtins") && is_asked(w, state))
+			return "sets how much was written to what is no number";
 		if (!strcmp(rule->module, "builtins") && is_looked_up(w, state))
 			return "sets what Python imports, or opens, to show an exception";
 		return is_data_state(w, rule, state) ? NULL

@@ -147,6 +147,8 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 		if (w->s->is_unpacked)
 			not_understood(w, "a storage of an unpacked torch.package, of which other pickles may say something else, and whose file may have another size");
 		compare_storage(w, id);
+		if (id->count > 4 && (ckpt_value_is_str(id->items[3], "meta") || (id->items[4]->kind == CKPT_INT && !id->items[4]->u.integer)))
+			ckpt_scan_storage_named(w);
 		if (w->s->storages)
 			note_storage(w, id->items[2]);
 	}

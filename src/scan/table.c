@@ -241,7 +241,7 @@ static const struct ckpt_scan_rule rows[] = {
 	/* numpy: what its dtypes say is looked at in numpy.c */
 	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, 0, 0, NUMPY_ARRAY, { ANY_CLASS, ZERO, LETTER_B } },
 	FUNC("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2, VALUE, NUMPY_DTYPE, BYTES),
-	FUNC("numpy.core.numeric", "_frombuffer", NUMPY_BUFFER, 4, 5, NUMPY_ARRAY, BYTES | BYTEARRAY, NUMPY_DTYPE, SHAPE, TEXT, SHAPE),
+	HEAVY_FUNC("numpy.core.numeric", "_frombuffer", 600, 0, NUMPY_BUFFER, 4, 5, NUMPY_ARRAY, BYTES | BYTEARRAY, NUMPY_DTYPE, SHAPE, TEXT, SHAPE),
 	NAME("numpy", "ndarray", CLASS),
 	{ "numpy", "dtype", CKPT_CALL_NUMPY_DTYPE, 1, 3, CKPT_SCAN_DATA, false, false, CKPT_THEN_NUMPY_DTYPE, 0, 0, NUMPY_DTYPE, { TEXT, BOOL | INT } },
 };

@@ -65,6 +65,8 @@ enum ckpt_scan_value_flags {
 	CKPT_SCAN_HOLDS_STORAGE = 1 << 5,
 	/* a dtype, tensor, container or exception that something is made with: it is not to change any more */
 	CKPT_SCAN_USED = 1 << 6,
+	/* a container that a call has copied */
+	CKPT_SCAN_COPIED = 1 << 7,
 };
 static inline void ckpt_scan_mark(const struct ckpt_value *v, enum ckpt_scan_value_flags flag)
 {
@@ -193,6 +195,9 @@ void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values)
  * arguments.
  */
 void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_value *args);
+
+/* A storage without bytes is named: torch makes one each time. */
+void ckpt_scan_storage_named(struct ckpt_scan_walk *w);
 
 /* A call of RULE with ARGS makes an object, which may be large by itself; and STATE is set on one that it made. */
 void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,

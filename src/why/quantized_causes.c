@@ -222,7 +222,7 @@ static bool report_unknown_form(struct ckpt_why *w, bool asked)
 			has_config(w) ? "--with-config " : "", ckpt_why_in(w), ckpt_why_out(w));
 	ckpt_why_words(
 		w,
-		"load it with the package that wrote it: quantization_config in config.json names it");
+		"load it with the package that wrote it, which the configuration beside it names if there is one");
 	ckpt_why_end(w);
 	return true;
 }
@@ -319,10 +319,10 @@ static void add_weights(struct ckpt_why *w)
 
 	ckpt_quant_get(w->facts.quant, 0, &info);
 	ckpt_why_fact(w,
-		      "%" PRIu64 " weight%s quantized, as %s has it%s: '%s' is %s, in %u tensors",
+		      "%" PRIu64 " weight%s quantized, as %s has it%s: '%s' is %s, in %u tensor%s",
 		      count, count == 1 ? " is" : "s are", ckpt_quant_format(w->facts.quant),
 		      count == 1 ? "" : "; one of them", ckpt_why_show(w, info.name), info.scheme,
-		      info.parts);
+		      info.parts, info.parts == 1 ? "" : "s");
 }
 
 /*
@@ -389,7 +389,7 @@ bool ckpt_why_check_quantized(struct ckpt_why *w, const struct ckpt_match *match
 	advise_cast(w);
 	ckpt_why_words(
 		w,
-		"or load it with what knows the format: transformers and vLLM read quantization_config in config.json");
+		"or load it with what knows the format: transformers and vLLM go by the configuration beside it");
 	ckpt_why_end(w);
 	return true;
 }

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 sys.dont_write_bytecode = True      # the scripts' folder stays as it is
 
@@ -46,6 +47,15 @@ def ckpt(*arguments):
     return done.returncode, done.stdout, done.stderr
 
 
+def say_big(path):
+    """The same file, of a machine of the other byte order."""
+    with zipfile.ZipFile(path) as source:
+        members = [(name, b"big" if name.endswith("/byteorder") else source.read(name)) for name in source.namelist()]
+    with zipfile.ZipFile(path, "w") as target:
+        for member in members:
+            target.writestr(*member)
+
+
 class Checks:
     passed = failed = 0
 
@@ -74,6 +84,13 @@ def check_torch(number, python, checks):
     done = subprocess.run(python + ["-c", COMPARE, *meshes], capture_output=True, encoding="utf-8", timeout=600)
     for mesh in meshes:
         checks.check("EQUAL %s\n" % mesh in done.stdout, "%s: %s" % (mesh, done.stdout + done.stderr[-500:]))
+    for number in (0, 2):
+        turned = os.path.join(folder, "turned%d" % number)
+        shutil.copytree(os.path.join(folder, "four"), turned)
+        os.remove(turned + "/merged.pt")
+        say_big(turned + "/model_world_size_4_rank_%d.pt" % number)
+        status, _, err = ckpt("merge", turned, turned + "/none.pt")
+        checks.check(status == 2 and "rank_%d.pt: is big-endian" % number in err and not os.path.exists(turned + "/none.pt"), "a file of another byte order: " + err)
     incomplete = os.path.join(folder, "four")
     os.remove(incomplete + "/model_world_size_4_rank_2.pt")
     status, _, err = ckpt("merge", incomplete, incomplete + "/none.pt")

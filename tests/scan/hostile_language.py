@@ -720,6 +720,8 @@ def asked():
         "bytearray": reduce_("builtins", "bytearray", [TENSOR]), "bytes_of_object": reduce_("builtins", "bytes", [NAME("mypkg", "C") + b")\x81"]), "blocking": reduce_("builtins", "BlockingIOError", 11, "x", TENSOR),
         "os_error": reduce_("builtins", "OSError", 11, "x", TENSOR), "io_error": reduce_("builtins", "IOError", 11, "x", TENSOR, None), "environment": reduce_("builtins", "EnvironmentError", 11, "x", TENSOR),
         "key": b"}" + reduce_("builtins", "bytes", [TENSOR]) + b"N" + blob(b"a") + b"Ns",
+        "written": reduce_("builtins", "BlockingIOError", 11, "x") + value({"characters_written": TENSOR}) + b"b", "written_by_number": reduce_("builtins", "OSError", 11, "x") + value({"characters_written": TENSOR}) + b"b",
+        "written_new": NAME("builtins", "BlockingIOError") + b")\x81" + value({"characters_written": TENSOR}) + b"b", "written_object": reduce_("builtins", "BlockingIOError", 11, "x") + value({"characters_written": NAME("mypkg", "C") + b")\x81"}) + b"b",
     }.items():
         both("asks_" + name, body, "Python asks a tensor for its number")
         sample("asks_%s_stream.pt" % name, legacy(body=proto(2, value([TENSOR]) + b"0" + body)), "the same in a stream, whose numbers follow", NOT_PLAIN)
@@ -738,6 +740,16 @@ def asked():
         both("same_keys_dtype_%s" % first, b"}(" + NAME("torch", first) + b"K\x01" + NAME("torch", then) + b"K\x02u", "two names of one dtype are two keys", NOT_DECIDED)
     sample("sets.pkl", proto(4, b"](" + b"\x8f" * 400000 + b"e"), "a byte each, and 200 in memory", NOT_DECIDED)
     sample("frozensets.pkl", proto(4, b"](" + b"(\x91" * 400000 + b"e"), "the same of sets that stay as they are", NOT_DECIDED)
+    listed = value(list(range(350)))
+    for name, cls in (("set", NAME("builtins", "set")), ("frozenset", NAME("builtins", "frozenset"))):
+        sample("sets_by_calls_%s.pkl" % name, proto(2, b"](" + cls + b"q\x01" + listed + b"\x85q\x02R" + b"h\x01h\x02R" * 2500 + b"e"), "the same list again and again makes sets", NOT_DECIDED)
+    pairs = value({n: None for n in range(22)})
+    for name, cls in (("ordered", NAME("collections", "OrderedDict")), ("dict", NAME("builtins", "dict")), ("default", NAME("collections", "defaultdict"))):
+        sample("dicts_by_calls_%s.pkl" % name, proto(2, b"](" + cls + b"q\x01" + (b"N" + pairs + b"\x86" if name == "default" else pairs + b"\x85") + b"q\x02R" + b"h\x01h\x02R" * 20000 + b"e"), "the same dict again and again makes dicts", NOT_DECIDED)
+    for name, place, count in (("empty", "cpu", 0), ("meta", "meta", 1)):
+        pid = value(("storage", NAME("torch", "FloatStorage"), "0", place, count))
+        sample("named_storages_%s.pt" % name, torch_zip(proto(2, b"](" + pid + b"q\x01Q" + b"h\x01Q" * 400000 + b"e")), "a storage that torch makes anew each time it is named", NOT_DECIDED)
+    sample("fine_sets_by_calls.pkl", proto(2, b"](" + b"".join(reduce_("builtins", "set", list(range(n, n + 5))) for n in range(3000)) + b"e"), "sets of protocol 2", {"plain"})
     sample("fine_sets.pkl", proto(4, b"](" + b"\x8f(K\x01K\x02\x90" * 20000 + b"e"), "20,000 small sets", {"plain"})
     for module in ("numpy.core.numeric", "numpy._core.numeric"):
         sample("fine_transposed_%d.pkl" % len(module), proto(5, reduce_(module, "_frombuffer", b"\x96" + struct.pack("<Q", 24) + bytes(24), NAME("numpy", "dtype") + value(("f4", False, True)) + b"R" + value((3, "<", None, None, None, -1, -1, 0)) + b"b", (1, 2, 3), "K", (2, 0, 1))),
