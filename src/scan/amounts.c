@@ -222,7 +222,7 @@ static void weigh_copy(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *ru
 	for (uint32_t i = 0; i < FEW_PARTS; i++) {
 		const struct ckpt_value *v = item(args, i);
 
-		if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT)
+		if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT || !size_of(w, v)) /* the empty tuple is a singleton */
 			continue;
 		if (v->flags & CKPT_SCAN_COPIED)
 			add_cost(w, rule->name, SET_COST + HASHED_ITEM_COST * size_of(w, v) / (v->kind == CKPT_DICT ? 2 : 1));

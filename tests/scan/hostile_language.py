@@ -749,6 +749,8 @@ def asked():
     for name, place, count in (("empty", "cpu", 0), ("meta", "meta", 1)):
         pid = value(("storage", NAME("torch", "FloatStorage"), "0", place, count))
         sample("named_storages_%s.pt" % name, torch_zip(proto(2, b"](" + pid + b"q\x01Q" + b"h\x01Q" * 400000 + b"e")), "a storage that torch makes anew each time it is named", NOT_DECIDED)
+    sample("fine_empty_copies.pkl", proto(2, b"](" + b"".join(NAME(*cls) + empty + b"\x85R" for cls in (("builtins", "set"), ("builtins", "frozenset"), ("collections", "OrderedDict")) for empty in (b")", b"]", b"}"))
+           .replace(NAME("builtins", "set") + b"}\x85R", b"").replace(NAME("builtins", "frozenset") + b"}\x85R", b"") + b"e"), "copies of nothing", {"plain"})
     sample("fine_sets_by_calls.pkl", proto(2, b"](" + b"".join(reduce_("builtins", "set", list(range(n, n + 5))) for n in range(3000)) + b"e"), "sets of protocol 2", {"plain"})
     sample("fine_sets.pkl", proto(4, b"](" + b"\x8f(K\x01K\x02\x90" * 20000 + b"e"), "20,000 small sets", {"plain"})
     for module in ("numpy.core.numeric", "numpy._core.numeric"):
