@@ -183,7 +183,8 @@ def test_a_signal_while_the_disk_is_waited_for_leaves_nothing(large, tmp_path):
             thread.join()
             time.sleep(0.01)
         except KeyboardInterrupt:
-            assert saved or not out.exists()
+            # or the signal came behind the last step, when the file was whole
+            assert saved or not out.exists() or ckpt.verify(out)["findings"] == []
         thread.join()
         out.unlink(missing_ok=True)
     assert os.listdir(tmp_path) == ["large.pt"]
