@@ -446,31 +446,15 @@ static bool has_no_dict(const struct ckpt_scan_rule *rule)
 	return ckpt_is_one_of(rule->name, names);
 }
 
-/*
- * Python makes a tuple of what is set as the arguments of an exception, however many items that
- * has; its pickler does not write them so.
- */
-static bool has_arguments(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+/* Is the attribute NAME set to what is of another KIND? Also true if there are more than are looked at. */
+static bool has_other_kind(struct ckpt_scan_walk *w, const struct ckpt_value *state, const char *name, enum ckpt_value_kind kind)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
 
 	if (pairs && !ckpt_scan_may_look(w, pairs->count))
 		return true;
 	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
-		if (ckpt_value_is_str(pairs->items[i], "args") && pairs->items[i + 1]->kind != CKPT_TUPLE)
-			return true;
-	return false;
-}
-
-/* BlockingIOError asks what it is set to for a number: of a tensor in a stream, before that is read. */
-static bool is_asked(struct ckpt_scan_walk *w, const struct ckpt_value *state)
-{
-	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
-
-	if (pairs && !ckpt_scan_may_look(w, pairs->count))
-		return true;
-	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
-		if (ckpt_value_is_str(pairs->items[i], "characters_written") && pairs->items[i + 1]->kind != CKPT_INT)
+		if (ckpt_value_is_str(pairs->items[i], name) && pairs->items[i + 1]->kind != kind)
 			return true;
 	return false;
 }
@@ -502,11 +486,13 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 	case CKPT_THEN_PAIRS:
 		if (state->kind != CKPT_NONE && has_no_dict(rule))
 			return "sets the state of a value that has none";
-		if (!strcmp(rule->module, "builtins") && has_arguments(w, state))
+		/* Python makes a tuple of what is set, however many items that has; its pickler does not write them so */
+		if (!strcmp(rule->module, "builtins") && has_other_kind(w, state, "args", CKPT_TUPLE))
 			return "sets the arguments of an exception to what is no tuple";
 		if (ckpt_scan_is_exception(rule))
 			ckpt_scan_will_be_shown(w, state);
-		if (!strcmp(rule->module, "builtins") && is_asked(w, state))
+		/* BlockingIOError asks it for a number: a tensor in a stream before that is read */
+		if (!strcmp(rule->module, "builtins") && has_other_kind(w, state, "characters_written", CKPT_INT))
 			return "sets how much was written to what is no number";
 		if (!strcmp(rule->module, "builtins") && is_looked_up(w, state))
 			return "sets what Python imports, or opens, to show an exception";
