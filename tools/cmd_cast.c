@@ -72,7 +72,8 @@ const struct command cmd_cast = {
 		"compressed-tensors, ModelOpt and gpt-oss, GPTQ, AWQ, bitsandbytes. config.json beside\n"
 		"IN says which; names, dtypes and shapes have to prove it. Scales are used up, a\n"
 		"weight gets its plain name and shape, and all other tensors stay as they are. The\n"
-		"numbers are, bit for bit, those of the package that made the format. Tensors that\n"
+		"numbers are, bit for bit, those of the package that made the format; '--as\n"
+		"torchao_0.17' and '--as auto_gptq_0.6' are for old releases of two. Tensors that\n"
 		"torch or torchao quantized, in a torch.save file, need no config.json.\n",
 	.examples = "  ckpt cast bf16 in.pt out.pt\n"
 		    "  ckpt cast bf16 --except '*.norm.*' trainer.pt small.pt\n"

@@ -54,7 +54,7 @@ int show_dequantized(const char *path, const char *usual, struct ckpt_model **mo
 		     "read quantized weights as numbers; default: " usual), \
 		QUANT_AS_OPT
 
-#define QUANT_FORMATS "fp8, compressed-tensors, modelopt, mxfp4, gptq, gptq_v2, awq, bitsandbytes, torchao, torchao_0.17, transformer-engine, torch"
+#define QUANT_FORMATS "fp8, compressed-tensors, modelopt, mxfp4, gptq, auto_gptq_0.6, gptq_v2, awq, bitsandbytes, torchao, torchao_0.17, transformer-engine, torch"
 #define QUANT_AS_OPT \
 	OPT_STR("as", 0, &quant_as, "FORMAT", \
 		"how weights are quantized, whatever config.json says: fp8, gptq, awq")

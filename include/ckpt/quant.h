@@ -11,8 +11,9 @@
  * Formats, with the words of <ckpt/quant.h>: "fp8" (blocks or whole tensors, `weight_scale_inv`; also
  * DeepSeek V4's FP4 experts), "compressed-tensors", "modelopt", "mxfp4" (gpt-oss), "gptq", "gptq_v2",
  * "awq", "bitsandbytes", "torchao", and "transformer-engine" and "torch" for tensors that say all on their
- * own, which need no parts and are taken beside weights of any format. Asked for as "torchao_0.17", "torchao" multiplies the two scales of
- * NVFP4 as its versions up to 0.17 do. docs/quantized.md says what each is, and where its arithmetic is from.
+ * own, which need no parts and are taken beside weights of any format. "torchao_0.17" is "torchao" that multiplies the two scales of
+ * NVFP4 as its versions up to 0.17 do, and "auto_gptq_0.6" is "gptq" whose highest zero point is 2 to the power of the bits, as in
+ * auto_gptq up to 0.6. docs/quantized.md says what each is, and where its arithmetic is from.
  */
 #ifndef CKPT_QUANT_H
 #define CKPT_QUANT_H

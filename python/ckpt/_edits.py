@@ -179,7 +179,8 @@ class Edits:
         are made while they are read or saved.
 
         AS_     how the weights are quantized, whatever a configuration says: "fp8", "compressed-tensors", "modelopt",
-                "mxfp4", "gptq", "gptq_v2", "awq", "bitsandbytes", "torchao" or "torchao_0.17"
+                "mxfp4", "gptq", "gptq_v2", "awq", "bitsandbytes", "torchao" or, with the arithmetic of these releases,
+                "torchao_0.17" or "auto_gptq_0.6"
         CONFIG  what config.json (or hf_quant_config.json) says, as a text, bytes or a dict, {} for nothing; None: the file
                 beside the weights, if there is one
 

@@ -57,6 +57,15 @@ static int guess_none(struct ckpt_quant *q, struct ckpt_error *err)
 			 "no weight is quantized, as far as names and dtypes tell");
 }
 
+/* What `as` may also be: a format, with the arithmetic of a release. */
+static const struct {
+	const char *as, *format;
+	enum ckpt_quant_release release;
+} releases[] = {
+	{ "torchao_0.17", "torchao", CKPT_QUANT_RELEASE_TORCHAO_0_17 },
+	{ "auto_gptq_0.6", "gptq", CKPT_QUANT_RELEASE_AUTO_GPTQ_0_6 },
+};
+
 static int choose(struct ckpt_quant *q, const char *as, struct ckpt_error *err)
 {
 	const char *name = as ? as : q->config.says ? q->config.format : NULL;
@@ -64,9 +73,11 @@ static int choose(struct ckpt_quant *q, const char *as, struct ckpt_error *err)
 	int rc;
 	char shown[100];
 
-	q->is_torchao_0_17 = as && !strcmp(as, "torchao_0.17");
-	if (q->is_torchao_0_17) /* the same format, with another arithmetic */
-		name = "torchao";
+	for (size_t i = 0; as && i < sizeof(releases) / sizeof(releases[0]); i++)
+		if (!strcmp(as, releases[i].as)) {
+			q->release = releases[i].release;
+			name = releases[i].format;
+		}
 	format = name ? find_format(name) : NULL;
 	if (!name)
 		return guess_none(q, err);

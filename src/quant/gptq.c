@@ -288,7 +288,7 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	w->zero_packed = CKPT_QUANT_ALONG_COLS;
 	w->dense = true;
 	w->zero_add = !strcmp(g->quant->format->name, "gptq");
-	w->zero_wraps = w->bits != 3;
+	w->zero_wraps = w->bits != 3 && g->quant->release != CKPT_QUANT_RELEASE_AUTO_GPTQ_0_6;
 	if (ckpt_quant_config_true(g->quant->config.says, "sym", false) && !g->quant->config.is_overruled)
 		set_only_zero(g);
 	snprintf(g->scheme, sizeof(g->scheme), "GPTQ, %u bits, groups of %" PRIu64 "%s", w->bits,

@@ -98,6 +98,13 @@ struct ckpt_quant_group {
 
 struct ckpt_quant_names;
 
+/* Releases that make other numbers of the same files, which `as` names. */
+enum ckpt_quant_release {
+	CKPT_QUANT_RELEASE_NEWEST,
+	CKPT_QUANT_RELEASE_TORCHAO_0_17,  /* multiplies the two scales of NVFP4 in the dtype of the weight */
+	CKPT_QUANT_RELEASE_AUTO_GPTQ_0_6, /* the highest zero point is 2 to the power of the bits, and not 0 */
+};
+
 struct ckpt_quant {
 	const struct ckpt_model *model;
 	struct ckpt_arena *arena;
@@ -114,7 +121,7 @@ struct ckpt_quant {
 	bool parts_only;      /* tensors that say all on their own are not asked for */
 	bool has_wrappers;    /* some of the groups are tensors of torchao */
 	bool has_engine;      /* ... of Transformer Engine */
-	bool is_torchao_0_17; /* asked for: torchao multiplies two scales as it did up to 0.17 */
+	enum ckpt_quant_release release; /* whose arithmetic was asked for */
 	uint32_t unknown_count; /* tensors of classes that nothing here knows */
 	const char **dropped;	/* malloc */
 	struct ckpt_strmap

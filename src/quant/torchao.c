@@ -486,7 +486,7 @@ static int set_nvfp4_scales(struct ckpt_quant_group *g, const json_t *data, stru
 {
 	const struct ckpt_tensor *global = ckpt_quant_tensor(g, CKPT_PART_GLOBAL);
 	enum ckpt_dtype now = dtype_of(data, "orig_dtype"), before = dtype_of(data, "_orig_dtype");
-	bool is_before = ckpt_fill_is_wide(before) || g->quant->is_torchao_0_17;
+	bool is_before = ckpt_fill_is_wide(before) || g->quant->release == CKPT_QUANT_RELEASE_TORCHAO_0_17;
 
 	if (!global)
 		return 0;

@@ -141,10 +141,16 @@ def remove(path):
         os.unlink(path)
 
 
+def read_as(folder):
+    with open(os.path.join(folder, "case.json"), encoding="utf-8") as stream:
+        said = json.load(stream)["as"]
+    return ["--as", said] if said else []
+
+
 def judge_one(ckpt, folder, target, source, out):
     """What is wrong with what ckpt makes of SOURCE, a file or a set of the case in FOLDER."""
     remove(out)
-    done = subprocess.run([*shlex.split(ckpt), "cast", "--dequantize", target, source, out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    done = subprocess.run([*shlex.split(ckpt), "cast", "--dequantize", target, *read_as(folder), source, out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           encoding="utf-8", errors="replace", timeout=120)
     if done.returncode or not os.path.exists(out):
         return ["exit status %d: %s" % (done.returncode, done.stderr.strip())]

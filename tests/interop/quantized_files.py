@@ -64,6 +64,7 @@ class Case:
     def __init__(self, name, kind, config):
         self.name, self.kind, self.config = name, kind, config
         self.tensors, self.weights, self.gone, self.metadata, self.files = {}, [], [], None, {}
+        self.read_as = None      # what --as has to say
 
     def add(self, name, parts, formula, **options):
         """PARTS: for each local name, the name in the file and the tensor. OPTIONS: what quantized_packages.py has to know."""
@@ -504,19 +505,20 @@ def modelopt_mx(name, algorithm):
 
 # ---- GPTQ and AWQ
 
-def gptq(name, bits, group, form="gptq", act=False, dtype=F16, shapes=((64, 32), (96, 64)), highest=False):
+def gptq(name, bits, group, form="gptq", act=False, dtype=F16, shapes=((64, 32), (96, 64)), highest=False, wraps=True):
     """auto_gptq's qlinear_cuda_old and gptqmodel's PackableQuantLinear.dequantize_weight: scales * (weight - zeros) in the dtype of the
-    scales; what a Linear has is the transpose of it. A stored zero is one less than it means, but in gptq_v2."""
+    scales; what a Linear has is the transpose of it. A stored zero is one less than it means, but in gptq_v2. WRAPS: the highest one means 0,
+    as in qlinear_cuda_old and gptqmodel's converter; else 2 ** bits, as in qlinear_cuda, and in all of auto_gptq up to 0.6."""
     config = {"model_type": "llama", "torch_dtype": "float16", "quantization_config": {
         "quant_method": "gptq", "bits": bits, "group_size": group, "desc_act": act, "sym": False, "checkpoint_format": form, "damp_percent": 0.01}}
     case = standard(Case(name, "gptq", config))
+    case.read_as = None if wraps else "auto_gptq_0.6"
     for n, (cols, rows) in enumerate(shapes):
         r = seeded(name, n)
         base, size = layer(n, "self_attn.v_proj"), cols if group == -1 else group
         groups = -(-cols // size)
         (items, words), fields = words_of((rows, cols), bits), torch.randint(0, 1 << bits, (groups, rows))
         if form == "gptq" and not highest:
-            # What the highest means is not agreed on: 0 in qlinear_cuda_old and gptqmodel's converter, 2 ** bits in qlinear_cuda.
             fields = fields.clamp(max=(1 << bits) - 2)
         index = [column // size for column in range(cols)]
         if act:
@@ -527,9 +529,9 @@ def gptq(name, bits, group, form="gptq", act=False, dtype=F16, shapes=((64, 32),
                  "scales": (base + ".scales", scales), "g_idx": (base + ".g_idx", index)}
 
         def formula(target, i=items, f=fields, s=scales, g=index.long()):
-            zeros = f if form == "gptq_v2" else (f + 1) & (1 << bits) - 1
+            zeros = f if form == "gptq_v2" else (f + 1) & (1 << bits) - 1 if wraps else f + 1
             return (s[g] * (i.t() - zeros[g]).to(s.dtype)).t().contiguous().to(target)
-        case.add(base + ".weight", parts, formula, bits=bits, group=size, form=form, highest=highest)
+        case.add(base + ".weight", parts, formula, bits=bits, group=size, form=form, highest=highest, wraps=wraps)
         case.keep(base + ".bias", torch.randn(rows).to(F16))
     return case
 
@@ -782,6 +784,8 @@ def cases():
     for bits in (2, 3, 4, 8):
         yield gptq("gptq_%d" % bits, bits, 32, shapes=((64, 32), (96, 64), *(((80, 48),) if bits != 3 else ())))
     yield gptq("gptq_highest_zero", 4, 32, highest=True)
+    for bits in (2, 3, 4, 8):
+        yield gptq("gptq_highest_zero_0.6_%d" % bits, bits, 32, highest=True, wraps=False)
     yield gptq("gptq_v2", 4, 32, "gptq_v2")
     yield gptq("gptq_v2_3", 3, 32, "gptq_v2")
     yield gptq("gptq_act", 4, 16, act=True)
@@ -871,7 +875,7 @@ def write(folder, case, packages, told):
         add_written(case, packages, made, by)
     save(os.path.join(folder, "model.safetensors"), case.tensors, case.metadata)
     files = {"config.json": case.config, **case.files,
-             "case.json": {"kind": case.kind, "by": by, "gone": sorted(case.gone), "weights": sorted(weight.name for weight in case.weights)}}
+             "case.json": {"kind": case.kind, "as": case.read_as, "by": by, "gone": sorted(case.gone), "weights": sorted(weight.name for weight in case.weights)}}
     for name, value in files.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as stream:
             json.dump(value, stream, indent=1)

@@ -255,8 +255,10 @@ def gptq_reference(case, weight, target):
     parts, bits = weight.parts, weight.options["bits"]
     rows, cols = parts["scales"].shape[1], parts["g_idx"].shape[0]
     straight = bool((parts["g_idx"][1:] >= parts["g_idx"][:-1]).all())
-    names = ["qlinear_cuda_old"] if straight and cols % weight.options["group"] == 0 else []
-    names += [] if weight.options["highest"] else ["qlinear_cuda"]
+    # which of the two makes what of the highest zero point, by release
+    old_wraps, highest, wraps = version("auto_gptq") >= "0.7", weight.options["highest"], weight.options["wraps"]
+    names = ["qlinear_cuda_old"] if straight and cols % weight.options["group"] == 0 and (not highest or wraps == old_wraps) else []
+    names += [] if highest and wraps else ["qlinear_cuda"]
     for name in names:
         one = modules[name].QuantLinear(bits, weight.options["group"], cols, rows, False, weight_dtype=parts["scales"].dtype)
         for part, tensor in parts.items():
