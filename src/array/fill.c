@@ -125,14 +125,10 @@ static int fill_strided(struct ckpt_array *a, struct ckpt_error *err)
 /* Strides of numbers that lie as the pickle has them. */
 static const uint64_t *numpy_strides(struct ckpt_array *a, const struct ckpt_numpy *n)
 {
-	uint64_t *stride = ckpt_arena_calloc(a->arena, n->ndim + 1u, sizeof(*stride)), step = 1;
+	uint64_t *stride = ckpt_arena_calloc(a->arena, CKPT_MOST_DIMS, sizeof(*stride));
 
-	for (uint32_t i = 0; stride && i < n->ndim; i++) {
-		uint32_t k = n->fortran ? i : n->ndim - 1 - i;
-
-		stride[k] = step;
-		step *= n->shape[k] ? n->shape[k] : 1;
-	}
+	if (stride)
+		ckpt_numpy_strides(n, stride);
 	return stride;
 }
 

@@ -214,8 +214,8 @@ static void encode_form(struct encoder *w, const struct ckpt_value *v, const str
 
 		encode_text(w, cls && cls->kind == CKPT_GLOBAL ? cls->u.global->name : "");
 		ckpt_buf_add_u8(&w->out,
-				(uint8_t)((n.fortran && n.ndim > 1) |
-					  (n.big_endian && ckpt_dtype_size(n.dtype) > 1) << 1));
+				(uint8_t)((n.big_endian && ckpt_dtype_size(n.dtype) > 1) << 1));
+		ckpt_buf_add(&w->out, n.axes, n.ndim);
 	}
 }
 

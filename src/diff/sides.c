@@ -274,7 +274,7 @@ static void compare_array_forms(const struct ckpt_comparison *c, struct ckpt_pai
 	if (ckpt_numpy_parse(c->a.model, pair->a->value, &a) <= 0 ||
 	    ckpt_numpy_parse(c->b.model, pair->b->value, &b) <= 0)
 		return;
-	if (a.fortran != b.fortran && a.ndim > 1)
+	if (a.ndim == b.ndim && memcmp(a.axes, b.axes, a.ndim) != 0)
 		pair->what |= CKPT_DIFFERS_STRIDES;
 	if (a.big_endian != b.big_endian && ckpt_dtype_size(a.dtype) > 1)
 		pair->what |= CKPT_DIFFERS_BITS;

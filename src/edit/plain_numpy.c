@@ -48,6 +48,7 @@ const struct ckpt_value *ckpt_plain_from_numpy(struct ckpt_model *to, const stru
 					       struct ckpt_error *err)
 {
 	struct ckpt_numpy n;
+	uint64_t stride[CKPT_MOST_DIMS];
 	const uint8_t *bytes;
 
 	if (!ckpt_numpy_parse(to, v, &n) || n.dtype == CKPT_DTYPE_UNKNOWN || n.big_endian ||
@@ -55,6 +56,7 @@ const struct ckpt_value *ckpt_plain_from_numpy(struct ckpt_model *to, const stru
 		return NULL;
 	if (n.is_scalar)
 		return make_number(to, n.dtype, bytes);
-	return ckpt_plain_tensor(to, n.dtype, n.shape, n.ndim, n.fortran, bytes,
+	ckpt_numpy_strides(&n, stride);
+	return ckpt_plain_tensor(to, n.dtype, n.shape, stride, n.ndim, bytes,
 				 n.numel * ckpt_dtype_size(n.dtype), err);
 }

@@ -84,6 +84,33 @@ static bool parse_shape(const struct ckpt_model *model, const struct ckpt_value 
 	return true;
 }
 
+static void set_order(struct ckpt_numpy *out, bool fortran)
+{
+	for (uint32_t i = 0; i < out->ndim; i++)
+		out->axes[i] = (uint8_t)(fortran ? out->ndim - 1 - i : i);
+}
+
+/* ORDER: of each dimension, which of those that are in the pickle it is. numpy writes no negative ones. */
+static bool parse_axes(const struct ckpt_model *model, const struct ckpt_value *order, struct ckpt_numpy *out)
+{
+	uint64_t shape[CKPT_MOST_DIMS];
+	bool seen[CKPT_MOST_DIMS] = { false };
+
+	if (!order || order->kind != CKPT_TUPLE || order->u.seq.count != out->ndim)
+		return false;
+	memcpy(shape, out->shape, sizeof(shape));
+	for (uint32_t i = 0; i < out->ndim; i++) {
+		const struct ckpt_value *axis = ckpt_model_now(model, order->u.seq.items[i]);
+
+		if (axis->kind != CKPT_INT || axis->u.integer < 0 || axis->u.integer >= out->ndim || seen[axis->u.integer])
+			return false;
+		seen[axis->u.integer] = true;
+		out->shape[i] = shape[axis->u.integer];
+		out->axes[axis->u.integer] = (uint8_t)i;
+	}
+	return true;
+}
+
 /* _reconstruct(ndarray, (0,), b'b') with the state (1, shape, dtype, is Fortran's, bytes) */
 static bool parse_array(const struct ckpt_model *model, const struct ckpt_value *v,
 			struct ckpt_numpy *out)
@@ -96,23 +123,30 @@ static bool parse_array(const struct ckpt_model *model, const struct ckpt_value 
 		return false;
 	for (int i = 0; i < 5; i++)
 		part[i] = ckpt_model_now(model, state->u.seq.items[i]);
-	out->fortran = part[3]->kind == CKPT_BOOL && part[3]->u.integer;
 	out->data = part[4];
 	out->is_subclass = !cls || cls->kind != CKPT_GLOBAL || strcmp(cls->u.global->module, "numpy") != 0 ||
 			   strcmp(cls->u.global->name, "ndarray") != 0;
-	return parse_shape(model, part[1], out) && parse_dtype(model, part[2], out);
+	if (!parse_shape(model, part[1], out) || !parse_dtype(model, part[2], out))
+		return false;
+	set_order(out, part[3]->kind == CKPT_BOOL && part[3]->u.integer);
+	return true;
 }
 
-/* _frombuffer(bytes, dtype, shape, order) of protocol 5 */
+/* _frombuffer(bytes, dtype, shape, order) of protocol 5, and of numpy 2.4 (bytes, dtype, shape as it lies, 'K', order of the axes) */
 static bool parse_buffer(const struct ckpt_model *model, const struct ckpt_value *v,
 			 struct ckpt_numpy *out)
 {
-	if (ckpt_plain_arg_count(model, v) != 4)
+	uint32_t count = ckpt_plain_arg_count(model, v);
+	const struct ckpt_value *order = count == 4 || count == 5 ? ckpt_plain_arg(model, v, 3) : NULL;
+
+	if (!order || !parse_shape(model, ckpt_plain_arg(model, v, 2), out) ||
+	    !parse_dtype(model, ckpt_plain_arg(model, v, 1), out))
 		return false;
-	out->fortran = ckpt_value_is_str(ckpt_plain_arg(model, v, 3), "F");
 	out->data = ckpt_plain_arg(model, v, 0);
-	return parse_shape(model, ckpt_plain_arg(model, v, 2), out) &&
-	       parse_dtype(model, ckpt_plain_arg(model, v, 1), out);
+	if (count == 5)
+		return ckpt_value_is_str(order, "K") && parse_axes(model, ckpt_plain_arg(model, v, 4), out);
+	set_order(out, ckpt_value_is_str(order, "F"));
+	return true;
 }
 
 static bool parse_scalar(const struct ckpt_model *model, const struct ckpt_value *v,
@@ -147,6 +181,18 @@ int ckpt_numpy_parse(const struct ckpt_model *model, const struct ckpt_value *v,
 	if (is_numpy_function(v, "multiarray", "_reconstruct"))
 		return parse_array(model, v, out);
 	return is_numpy_function(v, "numeric", "_frombuffer") && parse_buffer(model, v, out);
+}
+
+void ckpt_numpy_strides(const struct ckpt_numpy *n, uint64_t stride[CKPT_MOST_DIMS])
+{
+	uint64_t step = 1;
+
+	for (uint32_t i = n->ndim; i-- > 0;) {
+		uint64_t size = n->shape[n->axes[i]];
+
+		stride[n->axes[i]] = step;
+		step *= size ? size : 1;
+	}
 }
 
 /* Protocol 5 writes what may be written to as a bytearray. */

@@ -7,7 +7,7 @@
 
 /* What the pickle of an array or a scalar of numpy says of it. */
 struct ckpt_numpy {
-	bool is_scalar, fortran;
+	bool is_scalar;
 	bool is_subclass; /* an array of another class than numpy.ndarray: matrix, memmap, one of the user's */
 	enum ckpt_dtype dtype; /* UNKNOWN: text, records, objects, times */
 	bool big_endian;
@@ -16,6 +16,7 @@ struct ckpt_numpy {
 	size_t code_len;
 	uint32_t ndim;
 	uint64_t shape[CKPT_MOST_DIMS], numel;
+	uint8_t axes[CKPT_MOST_DIMS]; /* in what order they lie: that whose step is largest first (0, 1, 2 ... in the order of C) */
 	const struct ckpt_value *data; /* for ckpt_numpy_bytes() */
 };
 
@@ -24,12 +25,14 @@ int ckpt_numpy_parse(const struct ckpt_model *model, const struct ckpt_value *v,
 		     struct ckpt_numpy *out);
 
 /*
- * The items, as they are in the pickle: in the order of its dimensions (the first one fastest if
- * FORTRAN), of its byte order. False: there are not as many bytes as there should be, or no memory.
+ * The items, as they are in the pickle: in the order of AXES, of its byte order. False: there are not as many bytes as there should be, or no memory.
  * They live as long as ARENA and the model.
  */
 bool ckpt_numpy_bytes(const struct ckpt_model *model, const struct ckpt_numpy *numpy,
 		      struct ckpt_arena *arena, const uint8_t **out);
+
+/* Of each dimension, how many items are from one to the next. */
+void ckpt_numpy_strides(const struct ckpt_numpy *numpy, uint64_t stride[CKPT_MOST_DIMS]);
 
 /* The number of a scalar, little-endian: OUT has 16 bytes. False: it has none, or no memory. */
 bool ckpt_numpy_scalar(const struct ckpt_model *model, const struct ckpt_numpy *numpy,

@@ -134,20 +134,13 @@ static const struct ckpt_value *new_ints(struct ckpt_model *model, const uint64_
 }
 
 struct ckpt_value *ckpt_plain_tensor(struct ckpt_model *model, enum ckpt_dtype dtype,
-				     const uint64_t *shape, uint32_t ndim, bool fortran,
+				     const uint64_t *shape, const uint64_t *stride, uint32_t ndim,
 				     const void *bytes, uint64_t len, struct ckpt_error *err)
 {
 	const struct ckpt_value *items[5];
-	uint64_t stride[CKPT_MOST_DIMS], dense = 1;
 
 	if (add_storage(model, dtype, bytes, len, err) < 0)
 		return NULL;
-	for (uint32_t i = 0; i < ndim; i++) {
-		uint32_t k = fortran ? i : ndim - 1 - i;
-
-		stride[k] = dense;
-		dense *= shape[k] ? shape[k] : 1;
-	}
 	items[0] = new_persid(model, model->storage_count - 1);
 	items[1] = ckpt_plain_int(model, 0);
 	items[2] = new_ints(model, shape, ndim);

@@ -20,11 +20,10 @@ struct ckpt_value *ckpt_plain_call(struct ckpt_model *model, const char *module,
 				   const struct ckpt_value *const *items, uint32_t count);
 
 /*
- * A dense tensor of LEN bytes, which are borrowed, on the CPU; the last dimension fastest unless
- * FORTRAN.
+ * A dense tensor of LEN bytes, which are borrowed, on the CPU.
  */
 struct ckpt_value *ckpt_plain_tensor(struct ckpt_model *model, enum ckpt_dtype dtype,
-				     const uint64_t *shape, uint32_t ndim, bool fortran,
+				     const uint64_t *shape, const uint64_t *stride, uint32_t ndim,
 				     const void *bytes, uint64_t len, struct ckpt_error *err);
 
 /*

@@ -81,6 +81,15 @@ def cat_numpy_layouts():
             "short": np.int16(-5), "deep": {"of": [np.float64(1e300), np.complex64(1 - 2j), np.bool_(True)]}}
 
 
+@item(protocol=5)
+def cat_numpy_axes():
+    """numpy 2.4 writes the order of the axes of these."""
+    rng = np.random.RandomState(4)
+    shapes = [(2, 3, 4), (1, 5, 2), (2, 0, 3), (2, 3, 2, 2), (3, 1, 1, 2), (1, 2, 1, 3, 2)]
+    return [np.ascontiguousarray(random_array(rng, kind, shape)).transpose(axes) for shape in shapes for kind in ("f4", "i8", "c16", ">i2")
+            for axes in ([*range(1, len(shape)), 0], [len(shape) - 1, *range(len(shape) - 1)], [1, 0, *range(2, len(shape))])]
+
+
 def a_view(tensor, rng):
     """One of the ways to look at a tensor."""
     kind = rng.randint(7)

@@ -10,6 +10,7 @@ import collections
 import itertools
 import json
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -244,6 +245,14 @@ def write_all(folder, describe=describe, step=1):
 
 # ---- comparing ----
 
+# torch 1.x gives empty tensors that share a storage the dtype of the first of them, whatever the file says of the others.
+FORGETS_EMPTY = torch.__version__.startswith("1.") and re.compile("found_empty_(of_two_types|complex)")
+
+
+def is_forgotten(file, array, wanted):
+    return bool(FORGETS_EMPTY and FORGETS_EMPTY.match(file) and array.shape == wanted.shape and not wanted.size)
+
+
 def difference(wanted, found, before_1_13=False):
     """NaN of any kind counts as equal where a number went through another dtype; all else bit by bit."""
     wanted, found = np.load(wanted), np.load(found)
@@ -270,7 +279,7 @@ def compare_all(listed, result):
     for what, wanted, found in pairs:
         try:
             # older ones multiply by the scale of a quantized tensor as a double
-            text = difference(wanted, found, "quanti" in what and VERSION < (1, 13))
+            text = "" if is_forgotten(what, np.load(found), np.load(wanted)) else difference(wanted, found, "quanti" in what and VERSION < (1, 13))
         except Exception as error:
             text = str(error)
         if text:
