@@ -17,6 +17,7 @@ import collections
 import ctypes
 import io
 import operator
+import os
 import pickle
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
@@ -302,6 +303,7 @@ class _Source:
             self._model, strict = _open(path, weights_only)
         except Error as error:
             raise at_path(error, path)
+        self._path = os.fsdecode(path) if isinstance(path, str) or hasattr(path, "__fspath__") else None  # that errors of all ranks name
         self._reader: Optional[threading.Thread] = None
         self._whole: Set[int] = set()  # storages that are read whole with their first piece
         try:
@@ -328,7 +330,7 @@ class _Source:
 
     def description(self, bucket: int) -> bytes:
         """All that the others have to know before the bytes come."""
-        data = pickle.dumps((self._objects, self._table, bucket), protocol=pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps((self._objects, self._table, bucket, self._path), protocol=pickle.HIGHEST_PROTOCOL)
         self._objects = b""
         return data
 
@@ -446,6 +448,9 @@ def _receive(meeting: _Meeting, device: Any) -> Any:
 
 
 def _prepared(description: bytes, device: Any, carrying: torch.device) -> Tuple[bytes, List[Any], _Bytes]:
-    objects, table, bucket = unguarded(pickle.loads, description)
-    storages = _make_storages(table, device)
+    objects, table, bucket, path = unguarded(pickle.loads, description)
+    try:
+        storages = _make_storages(table, device)
+    except Error as error:
+        raise at_path(error, path)
     return objects, storages, _Bytes(storages, [travels for _, _, travels in table], carrying, bucket)

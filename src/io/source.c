@@ -403,7 +403,7 @@ int ckpt_window_init(struct ckpt_window *w, const struct ckpt_source *src, size_
 	*w = (struct ckpt_window){ 0 };
 	if (!bytes)
 		return ckpt_fail_nomem(err);
-	*w = (struct ckpt_window){ .src = src, .cap = cap, .bytes = bytes };
+	*w = (struct ckpt_window){ .src = src, .cap = cap, .ahead = cap, .bytes = bytes };
 	return 0;
 }
 
@@ -416,7 +416,7 @@ void ckpt_window_clear(struct ckpt_window *w)
 int ckpt_window_read(struct ckpt_window *w, uint64_t off, size_t len, const uint8_t **out,
 		     struct ckpt_error *err)
 {
-	uint64_t size = ckpt_source_size(w->src), want = w->cap;
+	uint64_t size = ckpt_source_size(w->src), want = w->ahead > len ? w->ahead : len;
 	int rc;
 
 	assert(len <= w->cap);

@@ -118,6 +118,7 @@ struct ckpt_window {
 	const struct ckpt_source *src;
 	uint64_t off;
 	size_t len, cap;
+	size_t ahead; /* read so many bytes at once, at most CAP, which is what it is at first */
 	uint8_t *bytes;
 };
 

@@ -43,6 +43,7 @@ enum {
 	Z16 = 0xFFFF,
 	TAG_ZIP64 = 1,
 	HEADER_WINDOW = 4096, /* holds the headers of many small records */
+	NEAR = 256,	      /* bytes of a record behind which the next header is worth to be read with its own */
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 static const uint64_t MOST_DIRECTORY = 1 << 30;
@@ -531,6 +532,9 @@ static int locate(struct ckpt_zip *zip, struct ckpt_zip_entry *e, struct ckpt_wi
 	char shown[128];
 	int rc = check_entry(e, err);
 
+	/* the header alone, where the next one is not near: what is read besides is the record's, and is read once more for that */
+	w->ahead = e->csize > NEAR ? LOCAL_BYTES + (size_t)e->name_len : w->cap;
+	w->ahead = w->ahead < w->cap ? w->ahead : w->cap;
 	if (rc == 0)
 		rc = ckpt_window_read(w, e->header_off, LOCAL_BYTES, &bytes, err);
 	if (rc == 0)

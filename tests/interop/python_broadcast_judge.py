@@ -197,7 +197,7 @@ def check_errors(world):
         expect(all(isinstance(one, Exception) and type(one) is type(found[0]) and str(one) == str(found[0]) and
                    one.notes == ["on rank 0 of the group"] for one in found), "%s: %s", path, found)
     found = [one for one, _ in ranks(world, lambda rank: ckpt.torch.load_broadcast("good.pt", device="cuda:7" if rank == world - 1 else None))]
-    expect(all("cuda" in str(one).lower() or "CUDA" in str(one) for one in found), "a device that is not there: %s", found)
+    expect(all("cuda" in str(one).lower() and "good.pt" in str(one) for one in found), "a device that is not there: %s", found)
 
     # one rank is called with other arguments than the rest: it takes part, so that nobody waits for it
     for wrong_one in ({"bucket": 0}, {"bucket": "1"}, {"src": 99}, {"src": None}, {"src": -1}, {"device": "meta"}) + ({"src": 1},) * (world > 1):
@@ -353,6 +353,11 @@ def check_memory_and_reading():
         check_memory_and_reading_of(path, count)
 
 
+def total(path):
+    """Bytes of a file, or of all files in a folder."""
+    return os.path.getsize(path) if os.path.isfile(path) else sum(os.path.getsize(os.path.join(path, name)) for name in os.listdir(path))
+
+
 def check_memory_and_reading_of(path, count):
     """Beside the result at most two buckets; the source is read once, and by its rank alone."""
     bucket, slack = 8 << 20, 6 << 20
@@ -380,7 +385,9 @@ def check_memory_and_reading_of(path, count):
         counts["KiB beside the result, %s, rank %d" % (path, rank)] = above >> 10
         counts["KiB read, %s, rank %d" % (path, rank)] = read >> 10
         # what comes through the connections is not counted by the kernel
-        expect(read <= (1.01 * usual if rank == 0 else 1 << 20), "%s, rank %d reads %d bytes, load() %d", path, rank, read, usual)
+        # of a compressed archive of records that are next to nothing, most is the directory, which libzip reads, too
+        most = 1.01 * usual if path == "deflated.pt" else 1.01 * min(usual, total(path)) + (1 << 20)
+        expect(read <= (most if rank == 0 else 1 << 20), "%s of %d bytes, rank %d reads %d bytes, load() %d", path, total(path), rank, read, usual)
 
 
 def write_mine():
