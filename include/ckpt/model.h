@@ -118,6 +118,12 @@ enum ckpt_tensor_flags {
 	CKPT_TENSOR_PARAMETER = 1 << 1, /* torch.nn.Parameter */
 	CKPT_TENSOR_CONJ = 1 << 2,	/* the values are the conjugates of what is stored */
 	CKPT_TENSOR_NEG = 1 << 3,	/* ... negated */
+	/*
+	 * The file is of a big-endian machine, and its numbers are of another width than those of the storage: of a dtype without a storage
+	 * class (uint16, complex32 ...), or a view. ckpt_array_open() turns them around by their dtype; the bytes of the storage are as
+	 * torch.load has them, which turns around what the storage says, and has wrong numbers.
+	 */
+	CKPT_TENSOR_TURNED_ALONE = 1 << 4,
 };
 
 /* One tensor. Strings and arrays are borrowed from the model. */

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from ._ckpt import Map
-from ._checkpoint import _CONJ, _NEG, _PARAMETER, _REQUIRES_GRAD, Storage, Tensor
+from ._checkpoint import _CONJ, _NEG, _PARAMETER, _REQUIRES_GRAD, _TURNED_ALONE, Storage, Tensor
 from ._dtypes import DTYPES
 from ._values import PIECE, refuse
 
@@ -81,6 +81,8 @@ class Arrays:
         if value.layout != "strided" or value.class_name not in (None, "Parameter") or storage is None:
             raise refuse("a tensor of layout %s%s cannot be written yet" %
                          (value.layout, " and class " + value.class_name if value.class_name else ""))
+        if flags & _TURNED_ALONE:
+            raise refuse("numbers of %s of a big-endian machine cannot be written yet; 'ckpt convert' turns them around" % value.dtype)
         parameter = bool(flags & _PARAMETER)
         grad = bool(flags & _REQUIRES_GRAD)
         if flags & (_CONJ | _NEG):

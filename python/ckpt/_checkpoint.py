@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 View = memoryview  # classes here have a method of that name
-_REQUIRES_GRAD, _PARAMETER, _CONJ, _NEG = 1, 2, 4, 8  # enum ckpt_tensor_flags
+_REQUIRES_GRAD, _PARAMETER, _CONJ, _NEG, _TURNED_ALONE = 1, 2, 4, 8, 16  # enum ckpt_tensor_flags
 
 
 def _open_model(source: Any, brief: bool) -> _ckpt.Model:
@@ -381,7 +381,7 @@ class Tensor:
         """A tensor of torch on DEVICE, to which its bytes are read straight; None: they are too few, or not as they are there."""
         if device is None or str(device) == "cpu" or self.nbytes < 1 << 20:
             return None
-        if self.layout != "strided" or self._column("flags") & (_CONJ | _NEG) or self._column("storages") < 0 or not self._is_contiguous():
+        if not self._is_as_in_storage() or not self._is_contiguous():
             return None
         if self._open().info()["reads"] != self.dtype or self.dtype not in DTYPES:
             return None
@@ -393,9 +393,13 @@ class Tensor:
     def __getitem__(self, key: Any) -> Any:
         return self._convert(index_text(key, self.shape))
 
+    def _is_as_in_storage(self) -> bool:
+        """Are its numbers those that the bytes of a storage are in memory?"""
+        return self.layout == "strided" and not self._column("flags") & (_CONJ | _NEG | _TURNED_ALONE) and self._column("storages") >= 0
+
     def _map(self) -> Optional[View]:
         """The storage in memory, if its bytes are the values as they are."""
-        if self.layout != "strided" or self._column("flags") & (_CONJ | _NEG) or self._column("storages") < 0:
+        if not self._is_as_in_storage():
             return None
         try:
             view = self._checkpoint._model.storage_map(self._column("storages"))

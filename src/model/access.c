@@ -10,6 +10,7 @@
 #include "base/sized.h"
 #include "model/describe.h"
 #include "model/find.h"
+#include "tensor/byteswap.h"
 #include "tensor/shape.h"
 
 #include <ckpt/model.h>
@@ -76,6 +77,14 @@ static uint64_t nbytes_of(const struct ckpt_model *model, const struct ckpt_tens
 	return nbytes_of_items(t, numel);
 }
 
+static bool is_turned_alone(const struct ckpt_model *model, const struct ckpt_tensor *t)
+{
+	const struct ckpt_storage *s = t->storage >= 0 ? &model->storages[t->storage] : NULL;
+
+	return model->doc->big_endian && s && !s->made && t->kind == CKPT_KIND_STRIDED &&
+	       ckpt_byteswap_width(t->dtype) != ckpt_byteswap_width(s->dtype);
+}
+
 void ckpt_tensor_describe(const struct ckpt_model *model, const struct ckpt_tensor *t,
 			  struct ckpt_tensor_info *out)
 {
@@ -96,7 +105,8 @@ void ckpt_tensor_describe(const struct ckpt_model *model, const struct ckpt_tens
 	out->class_name = t->class_name;
 	out->flags = (t->requires_grad ? CKPT_TENSOR_REQUIRES_GRAD : 0u) |
 		     (t->is_parameter ? CKPT_TENSOR_PARAMETER : 0u) |
-		     (t->is_conj ? CKPT_TENSOR_CONJ : 0u) | (t->is_neg ? CKPT_TENSOR_NEG : 0u);
+		     (t->is_conj ? CKPT_TENSOR_CONJ : 0u) | (t->is_neg ? CKPT_TENSOR_NEG : 0u) |
+		     (is_turned_alone(model, t) ? CKPT_TENSOR_TURNED_ALONE : 0u);
 }
 
 int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tensor_info *out)

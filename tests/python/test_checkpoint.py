@@ -115,6 +115,35 @@ def test_numpy_shares_the_file_where_it_can(model):
         mapped_again.numpy(copy=False)
 
 
+@pytest.mark.parametrize("dtype, code", [("uint16", "H"), ("uint32", "I"), ("uint64", "Q"), ("float64", "d")])
+def test_numbers_of_big_endian_machines_are_the_same_however_they_are_read(tmp_path, files, dtype, code):
+    """torch turns around what the class of the storage says, which is bytes here."""
+    numpy = pytest.importorskip("numpy")
+    size = struct.calcsize(code)
+    storage = files.text("storage") + files.glob("torch.storage", "UntypedStorage") + files.text("0") + files.text("cpu") + files.number(3 * size)
+    body = files.glob("torch._utils", "_rebuild_tensor_v3") + b"((" + storage + b"tQ" + files.number(0) + files.numbers((3,)) + files.numbers((1,))
+    body += b"\x89" + files.glob("collections", "OrderedDict") + b")R" + files.glob("torch", dtype) + b"tR"
+    body = files.glob("collections", "OrderedDict") + b")R(" + files.text("w") + body + b"u"
+    records = [("data.pkl", files.pickled(body)), ("byteorder", b"big"), ("data/0", struct.pack(">3" + code, 1, 258, 7)), ("version", b"3\n")]
+    path = str(tmp_path / "big.pt")
+    with open(path, "wb") as stream:
+        stream.write(files.archive(records))
+    with ckpt.open(path) as f:
+        w = f["w"]
+        read = [w.numpy(), w.numpy(copy=True), w[()], w[0:3], numpy.asarray(w), w.memoryview()]
+        assert [list(map(int, values)) for values in read] == [[1, 258, 7]] * len(read)
+        with pytest.raises(ValueError):
+            w.numpy(copy=False)
+        with pytest.raises(ckpt.Error, match="big-endian"):
+            ckpt.save({"w": w}, tmp_path / "out.pt")
+    with pytest.raises(ckpt.Error, match="big-endian"):
+        ckpt.save(ckpt.load(path), tmp_path / "out.pt")
+    assert not os.path.exists(tmp_path / "out.pt")
+    ckpt.convert(path, tmp_path / "little.pt")
+    with ckpt.open(tmp_path / "little.pt") as f:
+        assert list(map(int, f["w"].numpy())) == [1, 258, 7]
+
+
 def test_a_tensor_beyond_its_storage_is_an_error(write, files):
     path = write(files.tensor("0", numel=4, shape=(2,), stride=(4,)), {"0": bytes(16)})
     with pytest.raises(ckpt.Error, match="reaches 20 bytes into its storage"):
