@@ -199,7 +199,7 @@ class ShardSets(files.BadFileTest):
         self.put("x.bin", torch_file(pickled(b"]"), data=None))
         self.refused("holds no dict of tensors", "x.bin")
         self.put("x.bin", torch_file(state_dict(a=tensor()), extra=[("byteorder", b"big")]))
-        self.refused("is big-endian; 'ckpt convert' turns it around", "x.bin")
+        self.refused("is big-endian; 'ckpt convert' of this file turns it around", "x.bin")
         self.put("x.bin", torch_file()[:-30])
         code, _, err = self.ckpt("ls", self.set)
         self.assertEqual(code, 2)

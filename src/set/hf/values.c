@@ -270,7 +270,7 @@ static int add_shard(struct shard_reader *r)
 
 	if (m->doc->big_endian)
 		rc = ckpt_fail(r->err, CKPT_E_UNSUPPORTED,
-			       "is big-endian; 'ckpt convert' turns it around");
+			       "is big-endian; 'ckpt convert' of this file turns it around");
 	else if (!pairs)
 		rc = ckpt_fail(r->err, CKPT_E_UNSUPPORTED, "holds no dict of tensors");
 	r->ids = calloc(m->storage_count + (size_t)1, sizeof(*r->ids));

@@ -299,7 +299,7 @@ static int join_tensor(struct rank_joiner *j, const struct ckpt_tensor *t)
 		else if (of->kind != CKPT_KIND_WRAPPER || !same_dims(t, of))
 			rc = ckpt_fail(j->err, CKPT_E_FORMAT, "is of another shape or dtype");
 		else if (j->held->models[r]->doc->big_endian) /* joined bytes are taken for little-endian ones */
-			rc = ckpt_fail(j->err, CKPT_E_UNSUPPORTED, "is big-endian; 'ckpt convert' turns it around");
+			rc = ckpt_fail(j->err, CKPT_E_UNSUPPORTED, "is big-endian; 'ckpt convert' of this file turns it around");
 		else
 			rc = sharded ? add_sharded(j, &joined, r, of)
 				     : add_dtensor(j, &joined, r, of);

@@ -36,7 +36,7 @@ static int open_path(const char *path, struct ckpt_zero_file *file, struct ckpt_
 	file->pickle_nbytes = file->model->doc->pickle_len;
 	if (file->model->doc->big_endian)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "is big-endian; 'ckpt convert' turns it around");
+				 "is big-endian; 'ckpt convert' of this file turns it around");
 	if (!ckpt_value_pairs(ckpt_model_now(file->model, file->model->root)))
 		return ckpt_fail(err, CKPT_E_FORMAT, "holds no dict, as files of DeepSpeed do");
 	return 0;
