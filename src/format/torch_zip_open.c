@@ -253,13 +253,14 @@ static int read_alignment(struct ckpt_torch_zip *tz, struct ckpt_error *err)
 
 int ckpt_torch_zip_read_marks(struct ckpt_torch_zip *tz, struct ckpt_error *err)
 {
+	struct ckpt_zip_entry *entry;
 	char shown[64];
 	int rc = check_version(tz, err);
 
 	if (rc == 0)
 		rc = read_text(tz, "byteorder", tz->byteorder, err);
-	if (rc == 0 && tz->byteorder[0] && strcmp(tz->byteorder, "little") &&
-	    strcmp(tz->byteorder, "big"))
+	entry = ckpt_torch_zip_record(tz, "byteorder");
+	if (rc == 0 && entry && ((strcmp(tz->byteorder, "little") && strcmp(tz->byteorder, "big")) || entry->usize != strlen(tz->byteorder)))
 		rc = ckpt_error_at(err,
 				   ckpt_fail(err, CKPT_E_FORMAT,
 					     "byte order '%s', wanted 'little' or 'big'",

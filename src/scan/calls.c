@@ -393,6 +393,13 @@ static void check_new(struct ckpt_scan_checked_call *c, const struct ckpt_value 
 	check_inner(c, CKPT_CALL_REDUCE, base, rest_of(c, 2));
 }
 
+static void check_attributes(struct ckpt_scan_checked_call *c, const struct ckpt_value *state)
+{
+	if (!ckpt_scan_are_attributes(c->w, state))
+		say_not_understood(c, "wanted a dict of attributes, or a pair of them, of which torch prints anything else");
+	ckpt_scan_tensor_attributes(c->w, state);
+}
+
 /*
  * The function that makes a tensor, and what is then set on it. torch calls methods of what comes out of
  * FUNC, and sets attributes of it, so that is a new tensor: of anything else, also of one that is there
@@ -413,7 +420,10 @@ static void check_from_type(struct ckpt_scan_checked_call *c)
 		say_not_understood(c, "wanted a function that makes a tensor");
 	if (ckpt_scan_may_be_function(c->w, ckpt_scan_arg(c->args, 1)))
 		say_not_understood(c, "with what may be a function in the place of a class");
-	ckpt_scan_tensor_attributes(c->w, ckpt_scan_arg(c->args, 3));
+	if (ckpt_scan_type(c->w, ckpt_scan_arg(c->args, 1)) == CKPT_TYPE_CLASS)
+		check_attributes(c, ckpt_scan_arg(c->args, 3));
+	else /* which may take what it likes as a state */
+		ckpt_scan_tensor_attributes(c->w, ckpt_scan_arg(c->args, 3));
 	if (!strcmp(c->rule->name, "_rebuild_from_type"))
 		ckpt_scan_keep_attributes(c->w, ckpt_scan_arg(c->args, 3));
 }
@@ -531,7 +541,7 @@ static void check_data(struct ckpt_scan_checked_call *c)
 	case CKPT_CALL_PARTIAL: check_partial(c); return;
 	case CKPT_CALL_NEW: check_new(c, first); return;
 	case CKPT_CALL_FROM_TYPE: check_from_type(c); return;
-	case CKPT_CALL_WITH_STATE: ckpt_scan_tensor_attributes(c->w, ckpt_scan_arg(c->args, 3)); return;
+	case CKPT_CALL_WITH_STATE: check_attributes(c, ckpt_scan_arg(c->args, 3)); return;
 	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
 	case CKPT_CALL_OF_PLACES: ckpt_scan_has_places(c->w); /* fall through */
 	case CKPT_CALL_OF_TENSORS:
@@ -724,6 +734,8 @@ void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_
 {
 	struct ckpt_scan_checked_call c = { .w = w, .kind = kind, .args = args, .kwargs = kwargs };
 
+	if (kind != CKPT_CALL_REDUCE || !ckpt_scan_takes_function(func))
+		ckpt_scan_kept(w, &args, 1);
 	if (args->kind == CKPT_TUPLE && args->u.seq.count > FEW_ARGS &&
 	    !ckpt_scan_may_look(w, args->u.seq.count))
 		c.args = &ckpt_value_none; /* nobody calls anything so */

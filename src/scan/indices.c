@@ -101,8 +101,88 @@ static int check_range(const struct sparse_part *part, uint64_t from, uint64_t t
 	return rc;
 }
 
+/* ---- numbers of a part, one behind the other ---- */
+
+enum { FEW = 512 };
+
+struct numbers {
+	const struct sparse_part *part;
+	uint64_t at, end; /* in the part, of what is read next */
+	uint32_t next, count;
+	uint8_t bytes[FEW * 8];
+};
+
+/* There is one more. 0, or <0. */
+static int next_number(struct numbers *n, int64_t *out, struct ckpt_error *err)
+{
+	uint32_t itemsize = n->part->info.itemsize;
+	int rc = 0;
+
+	if (n->next == n->count) {
+		n->count = n->end - n->at < FEW ? (uint32_t)(n->end - n->at) : FEW;
+		n->next = 0;
+		rc = ckpt_array_read(n->part->array, n->at, n->count, n->bytes, err);
+		n->at += n->count;
+	}
+	*out = rc == 0 ? number_at(n->bytes + (size_t)n->next++ * itemsize, itemsize) : 0;
+	return rc;
+}
+
+/*
+ * What torch validates when all is read. Of a tensor that it refuses it keeps a list until a load ends well, so that the next load, of
+ * another file, fails (2.6 and 2.14; torch/_utils.py, _validate_loaded_sparse_tensors()).
+ */
+
+/* Is each place (d0, d1, ...) of a tensor that is said to be coalesced behind the one in front of it? */
+static int check_order(const struct sparse_part *indices, bool *out, struct ckpt_error *err)
+{
+	uint64_t dims = indices->info.shape[0], count = indices->info.shape[1];
+	struct numbers *each = calloc(dims ? dims : 1, sizeof(*each));
+	int64_t *last = calloc(dims ? dims : 1, sizeof(*last)), n;
+	int rc = each && last ? 0 : ckpt_fail_nomem(err);
+
+	for (uint64_t d = 0; rc == 0 && d < dims; d++)
+		each[d] = (struct numbers){ .part = indices, .at = d * count, .end = (d + 1) * count };
+	for (uint64_t i = 0; rc == 0 && *out && i < count; i++) {
+		int order = i == 0;
+
+		for (uint64_t d = 0; rc == 0 && d < dims; d++) {
+			rc = next_number(&each[d], &n, err);
+			if (!order)
+				order = (n > last[d]) - (n < last[d]);
+			last[d] = n;
+		}
+		*out = order > 0;
+	}
+	free(each);
+	free(last);
+	return rc;
+}
+
+/* Does each of the COUNT lines of batch N begin with the least of its PLACES, and do they grow? STARTS were looked at. */
+static int check_lines(const struct sparse_part *starts, const struct sparse_part *places, uint64_t n, uint64_t count, bool *out, struct ckpt_error *err)
+{
+	uint64_t each = starts->info.shape[starts->info.ndim - 1];
+	struct numbers ends = { .part = starts, .at = n * each, .end = (n + 1) * each }, at = { .part = places, .at = n * count, .end = (n + 1) * count };
+	int64_t end = 0, place, last = -1;
+	int rc = next_number(&ends, &end, err); /* 0 */
+
+	for (uint64_t i = 0; rc == 0 && *out && i < count; i++) {
+		while (rc == 0 && (uint64_t)end <= i) {
+			rc = next_number(&ends, &end, err);
+			last = -1;
+		}
+		if (rc == 0)
+			rc = next_number(&at, &place, err);
+		if (rc == 0)
+			*out = place > last;
+		last = rc == 0 ? place : last;
+	}
+	return rc;
+}
+
 /* (dimensions that are sparse, values) */
-static int check_coo(const struct ckpt_array *whole, const struct ckpt_tensor *t, bool *out, struct ckpt_error *err)
+static int check_coo(const struct ckpt_array *whole, const struct ckpt_tensor *t, bool is_coalesced, bool *out, struct ckpt_error *err)
 {
 	struct sparse_part indices = { 0 }, values = { 0 };
 	int rc = open_part(whole, "indices", &indices, err);
@@ -112,6 +192,8 @@ static int check_coo(const struct ckpt_array *whole, const struct ckpt_tensor *t
 	*out = rc == 0 && is_of_int64(&indices.info) && indices.info.ndim == 2 && indices.info.shape[0] <= t->ndim && values.info.ndim && values.info.shape[0] == indices.info.shape[1];
 	for (uint64_t d = 0; rc == 0 && *out && d < indices.info.shape[0]; d++)
 		rc = check_range(&indices, d * indices.info.shape[1], (d + 1) * indices.info.shape[1], (int64_t)t->shape[d], false, out, err);
+	if (rc == 0 && *out && is_coalesced)
+		rc = check_order(&indices, out, err);
 	ckpt_array_close(indices.array);
 	ckpt_array_close(values.array);
 	return rc;
@@ -159,7 +241,11 @@ static int check_parts(const struct sparse_part *starts, const struct sparse_par
 			last = (uint64_t)number_at(bytes, starts->info.itemsize);
 		*out = *out && first == 0 && last == count;
 	}
-	return rc == 0 && *out ? check_range(places, 0, places->info.numel, (int64_t)across, false, out, err) : rc;
+	if (rc == 0 && *out)
+		rc = check_range(places, 0, places->info.numel, (int64_t)across, false, out, err);
+	for (uint64_t n = 0; rc == 0 && *out && n < starts->info.numel / each; n++)
+		rc = check_lines(starts, places, n, count, out, err);
+	return rc;
 }
 
 static int check_compressed(const struct ckpt_array *whole, const struct ckpt_tensor *t, bool *out, struct ckpt_error *err)
@@ -180,7 +266,7 @@ static int check_compressed(const struct ckpt_array *whole, const struct ckpt_te
 	return rc;
 }
 
-static int check_sparse(struct proof *p, const struct ckpt_value *v, struct ckpt_error *err)
+static int check_sparse(struct proof *p, const struct ckpt_value *v, bool is_coalesced, struct ckpt_error *err)
 {
 	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
 	struct ckpt_array *whole = NULL;
@@ -191,12 +277,12 @@ static int check_sparse(struct proof *p, const struct ckpt_value *v, struct ckpt
 	if (rc > 0 && t.layout && !strncmp(t.layout, "sparse_", 7)) {
 		rc = ckpt_array_open_value(p->model, v, "", 0, &whole, err);
 		if (rc == 0)
-			rc = !strcmp(t.layout, "sparse_coo") ? check_coo(whole, &t, &fine, err) : check_compressed(whole, &t, &fine, err);
+			rc = !strcmp(t.layout, "sparse_coo") ? check_coo(whole, &t, is_coalesced, &fine, err) : check_compressed(whole, &t, &fine, err);
 		ckpt_array_close(whole);
 	}
 	ckpt_arena_free(arena);
 	if (rc >= 0 && !fine)
-		ckpt_scan_find(p->s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET, "a sparse tensor whose indices lie outside of it: who uses it reads or writes there");
+		ckpt_scan_find(p->s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET, "a sparse tensor whose indices lie outside of it, where who uses it reads or writes, or are not in the order that torch wants");
 	return rc < 0 ? rc : 0;
 }
 
@@ -340,12 +426,13 @@ static bool is_from_type(const struct ckpt_value *func)
 	       ckpt_value_is_global(func, "torch.tensor", "_rebuild_from_type");
 }
 
-/* The function that makes a tensor, which another may be given; NULL: none. */
-static const struct ckpt_value *maker_of(const struct ckpt_value *v)
+/* The function that makes a tensor, which another may be given, and its arguments; NULL: none. */
+static const struct ckpt_value *maker_of(const struct ckpt_value *v, const struct ckpt_value **made_of)
 {
 	const struct ckpt_value *func = v->u.call->func, *args = v->u.call->args;
 
 	for (unsigned depth = 0; depth < MOST_MAKERS; depth++) {
+		*made_of = args;
 		if (!is_from_type(func))
 			return func;
 		if (args->kind != CKPT_TUPLE || args->u.seq.count < 3)
@@ -356,18 +443,26 @@ static const struct ckpt_value *maker_of(const struct ckpt_value *v)
 	return NULL;
 }
 
+/* (layout, (indices, values, sizes, is it coalesced?)) */
+static bool says_coalesced(const struct ckpt_value *args)
+{
+	const struct ckpt_value *parts = args->kind == CKPT_TUPLE && args->u.seq.count == 2 ? args->u.seq.items[1] : &ckpt_value_none;
+
+	return parts->kind == CKPT_TUPLE && parts->u.seq.count == 4 && parts->u.seq.items[3]->kind == CKPT_BOOL && parts->u.seq.items[3]->u.integer;
+}
+
 static int check_value(struct proof *p, const struct ckpt_value *v, struct ckpt_error *err)
 {
 	const struct ckpt_call *call = v->u.call;
-	const struct ckpt_value *maker;
+	const struct ckpt_value *maker, *args;
 
 	if (v->kind != CKPT_CALL)
 		return push_all(p, &v->u.seq) ? 0 : ckpt_fail_nomem(err);
 	if (!push(p, call->func) || !push(p, call->args) || !push(p, call->kwargs) || !push(p, call->state) || !push_all(p, &call->items) || !push_all(p, &call->pairs))
 		return ckpt_fail_nomem(err);
-	maker = maker_of(v);
+	maker = maker_of(v, &args);
 	if (maker && (ckpt_value_is_global(maker, "torch._utils", "_rebuild_sparse_tensor") || ckpt_value_is_global(maker, "torch._utils", "_rebuild_sparse_csr_tensor")))
-		return check_sparse(p, v, err);
+		return check_sparse(p, v, says_coalesced(args), err);
 	if (maker && ckpt_value_is_global(maker, "torch._utils", "_rebuild_nested_tensor"))
 		return check_nested(p, v, err);
 	if (call->state && (ckpt_value_is_call_of(v, "torch", "Generator") || ckpt_value_is_call_of(v, "torch._C", "Generator")))

@@ -138,19 +138,28 @@ static void find_extension(struct ckpt_scan_walk *w)
 
 /* ---- before each opcode ---- */
 
-/* Where _rebuild_from_type_v2, torch.package and getattr name a function. */
-static bool is_function_for_call(const struct ckpt_value *const *items, size_t count)
+/*
+ * Of the COUNT items of a tuple that may be the arguments of a call which takes a function (_rebuild_from_type_v2, torch.package,
+ * getattr): which of them may be one, or such arguments themselves, a bit for each. What is done with the tuple then,
+ * ckpt_scan_kept() and ckpt_scan_called() look at.
+ */
+static unsigned functions_for_call(uint8_t code, const struct ckpt_value *const *items, size_t count)
 {
-	return (count == 4 && items[1]->kind == CKPT_GLOBAL && items[2]->kind == CKPT_TUPLE) ||
-	       (count >= 3 && ckpt_value_is_str(items[0], "reduce_package")) ||
-	       (count == 2 && ckpt_value_is_global(items[0], "torch._utils", "torch") &&
-		items[1]->kind == CKPT_STR);
+	if (code != CKPT_OP_TUPLE && code != CKPT_OP_TUPLE2 && code != CKPT_OP_TUPLE3)
+		return 0;
+	if (count == 4 && items[1]->kind == CKPT_GLOBAL && items[2]->kind == CKPT_TUPLE)
+		return 1u | (ckpt_scan_is_from_type(items[0]) ? 1u << 2 : 0u);
+	if ((count == 3 || count == 4) && ckpt_value_is_str(items[0], "reduce_package"))
+		return 3u << (count - 2);
+	return count == 2 && ckpt_value_is_global(items[0], "torch._utils", "torch") && items[1]->kind == CKPT_STR;
 }
 
 /* What the opcode puts into a container, or ends with. */
 static void check_kept(struct ckpt_scan_walk *w)
 {
 	size_t floor = ckpt_machine_floor(&w->m), count = 0;
+	const struct ckpt_value *const *items;
+	unsigned apart;
 
 	switch ((enum ckpt_opcode)w->m.op.code) {
 	case CKPT_OP_STOP:
@@ -170,10 +179,17 @@ static void check_kept(struct ckpt_scan_walk *w)
 	case CKPT_OP_FROZENSET: count = w->m.depth - floor; break;
 	default: return;
 	}
-	if (!count || w->m.depth < floor + count ||
-	    is_function_for_call(w->m.stack + w->m.depth - count, count))
+	if (!count || w->m.depth < floor + count)
 		return;
-	ckpt_scan_kept(w, w->m.stack + w->m.depth - count, count);
+	items = (const struct ckpt_value *const *)w->m.stack + w->m.depth - count;
+	apart = functions_for_call(w->m.op.code, items, count);
+	if (w->m.op.code == CKPT_OP_BINPERSID && items[0]->kind == CKPT_TUPLE && ckpt_value_is_str(ckpt_scan_arg(items[0], 0), "reduce_package"))
+		apart = 1;
+	if (!apart)
+		ckpt_scan_kept(w, items, count);
+	for (size_t i = 0; apart && i < count; i++)
+		if (!(apart >> i & 1))
+			ckpt_scan_kept(w, items + i, 1);
 }
 
 /* What the opcode puts into a dict or a set. */

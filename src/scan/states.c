@@ -210,6 +210,19 @@ static bool is_in_sight(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 	return v->kind < CKPT_GLOBAL || ckpt_scan_type(w, v) == CKPT_TYPE_FILLED;
 }
 
+/* None, or what has items(): anything else is an error, whose text torch makes of all that it is. */
+static bool is_of_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	return v->kind == CKPT_NONE || v->kind == CKPT_DICT || ckpt_scan_type(w, v) == CKPT_TYPE_FILLED;
+}
+
+bool ckpt_scan_are_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	if (state->kind != CKPT_TUPLE)
+		return is_of_attributes(w, state);
+	return state->u.seq.count == 2 && is_of_attributes(w, state->u.seq.items[0]) && is_of_attributes(w, state->u.seq.items[1]);
+}
+
 void ckpt_scan_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
 	bool in_sight = is_in_sight(w, state);
@@ -631,16 +644,48 @@ void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, 
 					: "appends to what is no list");
 }
 
+static bool is_function(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	return v->kind == CKPT_GLOBAL && ckpt_scan_type(w, v) & (CKPT_TYPE_FUNCTION | CKPT_TYPE_MODULE);
+}
+
+const struct ckpt_value *ckpt_scan_function_of(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	enum { MOST_ARGS = 4 }; /* of what takes a function: in a longer tuple none was let through */
+
+	if (is_function(w, v))
+		return v;
+	for (uint32_t i = 0; v->kind == CKPT_TUPLE && v->u.seq.count <= MOST_ARGS && i < v->u.seq.count; i++)
+		if (is_function(w, v->u.seq.items[i]))
+			return v->u.seq.items[i];
+	return NULL;
+}
+
+static enum ckpt_scan_call call_of(const struct ckpt_value *func)
+{
+	return func->kind == CKPT_GLOBAL ? ckpt_scan_rule(func->u.global->module, func->u.global->name)->call : CKPT_CALL_NEVER;
+}
+
+bool ckpt_scan_is_from_type(const struct ckpt_value *func)
+{
+	return call_of(func) == CKPT_CALL_FROM_TYPE;
+}
+
+bool ckpt_scan_takes_function(const struct ckpt_value *func)
+{
+	return call_of(func) == CKPT_CALL_FROM_TYPE || call_of(func) == CKPT_CALL_GETATTR;
+}
+
 void ckpt_scan_kept(struct ckpt_scan_walk *w, const struct ckpt_value *const *items, size_t count)
 {
 	char shown[256];
 
 	for (size_t i = 0; i < count; i++) {
-		if (items[i]->kind != CKPT_GLOBAL ||
-		    !(ckpt_scan_type(w, items[i]) & (CKPT_TYPE_FUNCTION | CKPT_TYPE_MODULE)))
-			continue;
-		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "name", ckpt_scan_at(w),
-			       "keeps %s as a value, which is only ever called",
-			       ckpt_scan_show_global(items[i]->u.global, shown, sizeof(shown)));
+		const struct ckpt_value *function = ckpt_scan_function_of(w, items[i]);
+
+		if (function)
+			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "name", ckpt_scan_at(w),
+				       "keeps %s as a value, which is only ever called",
+				       ckpt_scan_show_global(function->u.global, shown, sizeof(shown)));
 	}
 }

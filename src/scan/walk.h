@@ -124,6 +124,15 @@ uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i);
 /* COUNT values are put into a container, or are the last: a function of the table is none. */
 void ckpt_scan_kept(struct ckpt_scan_walk *w, const struct ckpt_value *const *items, size_t count);
 
+/* The function or module that V is, or that is one of the arguments of a call, if V may be such; or NULL. */
+const struct ckpt_value *ckpt_scan_function_of(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+
+/* _rebuild_from_type() or _rebuild_from_type_v2(): it calls what it is given. */
+bool ckpt_scan_is_from_type(const struct ckpt_value *func);
+
+/* May the arguments of FUNC have a function? */
+bool ckpt_scan_takes_function(const struct ckpt_value *func);
+
 /* ---- what Python hashes (keys.c) ---- */
 
 /* Where keys are among values: each is one, every other one is, or the first of each pair. */
@@ -327,6 +336,9 @@ void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 
 /* Bytes that are a file of torch themselves. */
 void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *bytes);
+
+/* Is STATE what torch takes for the attributes of a tensor: a dict, or a pair of dicts? */
+bool ckpt_scan_are_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);
 
 /* The same of a tensor, on which each is set by its name: it has parts of its own under some. */
 void ckpt_scan_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);

@@ -36,6 +36,7 @@ struct ckpt_loose_zip {
 	uint64_t narrow_off;
 	uint32_t disk;	 /* the number that it says to be of, 0 or 1 if torch is to read it */
 	bool has_disks;	 /* some of it is said to be on others: torch reads none of it */
+	bool is_missed; /* the end record, by torch's miniz */
 	/* a record that does not lie in the file: by its short offset, of which torch 1.13 asks; by its own */
 	bool is_far, is_outside;
 	size_t rest;	 /* behind the last entry that could be read, in the directory */

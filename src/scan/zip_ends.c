@@ -153,6 +153,17 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct end_
 	*ends = (struct end_records){ count, size, off, here, disk, directory_disk, at };
 }
 
+/*
+ * miniz looks for the record at OFF in blocks of 4,096 bytes, from the end of the file, 4,093 apart. Where the next one would begin in
+ * front of the file, it begins nowhere instead: mz_zip_reader_locate_header_sig() subtracts without a sign.
+ */
+static bool is_missed_by_miniz(uint64_t off, uint64_t size)
+{
+	enum { MINIZ_BLOCK = 4096, MINIZ_STEP = 4093 };
+
+	return size > MINIZ_BLOCK && off < (size - MINIZ_BLOCK) % MINIZ_STEP;
+}
+
 static bool read_ends(struct ckpt_loose_zip *zip, struct end_records *ends)
 {
 	uint8_t bytes[END_BYTES];
@@ -171,6 +182,7 @@ static bool read_ends(struct ckpt_loose_zip *zip, struct end_records *ends)
 	ends->at = off;
 	zip->end = off + END_BYTES + ckpt_read_u16(&r);
 	zip->ends_off = off;
+	zip->is_missed = is_missed_by_miniz(off, ckpt_source_size(zip->source));
 	if (zip->end > ckpt_source_size(zip->source))
 		ckpt_loose_zip_odd(zip, NULL, off, "the comment of the archive is cut off");
 	read_end64(zip, off, ends);

@@ -225,6 +225,8 @@ static void check_archive_for_torch(struct ckpt_loose_zip *zip)
 		ckpt_scan_refuse(s, NO_2_6 | NO_2_14, NULL, CKPT_NO_OFFSET, "TorchScript archives are not for weights_only");
 	if (zip->has_disks)
 		ckpt_scan_refuse(s, NO_TORCH, NULL, CKPT_NO_OFFSET, "an archive that says to be spread over several disks");
+	if (zip->is_missed)
+		ckpt_scan_refuse(s, NO_TORCH, NULL, CKPT_NO_OFFSET, "a comment behind which torch does not find the end of the archive");
 	if (zip->is_far || zip->is_outside)
 		ckpt_scan_refuse(s, zip->is_outside ? NO_TORCH : NO_1_13, NULL, CKPT_NO_OFFSET, "a record that lies outside of the file, by its offset of 32 bits");
 	if (!has_record(zip, zip->version_record))

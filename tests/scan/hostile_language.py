@@ -713,6 +713,63 @@ def attributes():
     sample("fine_own_attribute.pt", torch_zip(proto(2, b"}q\x330" + reduce_("torch._tensor", "_rebuild_from_type", typed, parameter, value((TENSOR, True, EMPTY)), b"h\x33") + b"q\x340h\x33(" + value("me") + b"h\x34" + value("n") + b"K\x01u")), "a tensor that is its own attribute", {"plain"})
 
 
+def arguments_as_values():
+    """Functions of the tables in what looks like the arguments of a call that takes one."""
+    loads, sizes = value((blob(b"x"),)), value(())
+    functions = {"load": LOAD, "rebuild": NAME("torch._utils", "_rebuild_tensor_v2"), "encode": NAME("_codecs", "encode"), "from_type": NAME("torch._tensor", "_rebuild_from_type_v2")}
+    own, bunch = NAME("mypkg.data", "Own"), NAME("sklearn.utils", "Bunch")
+    for name, function in functions.items():
+        four = {"second": [1, function, loads, None], "first": [function, NAME("mypkg", "C"), loads, None], "fourth": [1, NAME("mypkg", "C"), loads, function], "load": [function, NAME("torch", "Tensor"), sizes, None]}
+        for place, items in four.items():
+            args = value(tuple(items))
+            both("args_%s_%s_alone" % (name, place), args, "arguments of a call as a value")
+            both("args_%s_%s_listed" % (name, place), value(items), "... as a list")
+            both("args_%s_%s_in_list" % (name, place), value([args]), "... in a list")
+            both("args_%s_%s_in_tuple" % (name, place), value((1, NAME("mypkg", "C"), args, None)), "... in such arguments")
+            both("args_%s_%s_new" % (name, place), own + args + b"\x81", "... to a class of a package, without a call")
+            both("args_%s_%s_called" % (name, place), NAME("mypkg.data", "OwnError") + args + b"R", "... to one that is called")
+            both("args_%s_%s_inst" % (name, place), b"(" + b"".join(value(item) for item in items) + b"imypkg.data\nOwn\n", "... to one by INST")
+            both("args_%s_%s_obj" % (name, place), b"(" + own + b"".join(value(item) for item in items) + b"o", "... to one by OBJ")
+            both("args_%s_%s_built" % (name, place), own + b")\x81" + args + b"b", "... as a state")
+            both("args_%s_%s_appended" % (name, place), own + b")\x81(" + b"".join(value(item) for item in items) + b"e", "... as items")
+            both("args_%s_%s_items" % (name, place), bunch + b")\x81(" + value("append") + b"".join(value(item) for item in (function, (), None)) + b"u" + blob(b"x") + b"a", "... as pairs")
+            both("args_%s_%s_kept" % (name, place), functions["from_type"] + args + b"q\x3300" + own + b"h\x33\x81", "... of a call that is not made, out of the memo")
+            both("args_%s_%s_made" % (name, place), value({"a": args}), "... in a dict")
+    for length in (3, 4):
+        args = value(("reduce_package", 1, LOAD, (blob(b"x"),))[:1] + ("reduce_package", 1, LOAD, (blob(b"x"),))[5 - length:] if length == 3 else ("reduce_package", 1, LOAD, (blob(b"x"),)))
+        both("args_package_%d" % length, own + args + b"\x81", "what looks like a call of torch.package")
+        both("args_package_%d_alone" % length, args, "the same as a value")
+        both("args_package_%d_state" % length, own + b")\x81" + args + b"b", "the same as a state")
+    module = NAME("torch._utils", "torch")
+    for name, body in {"new": own + value((module, "load")) + b"\x81", "alone": value((module, "load")), "pair": bunch + b")\x81" + module + value("load") + b"s", "list": value([module, "load"]), "state": own + b")\x81" + value((module, "load")) + b"b"}.items():
+        both("module_" + name, body, "the module torch as a value")
+
+
+def printed_states():
+    """What torch prints of a state that is no pair, while it loads: unfolded, or before the numbers are there."""
+    parameter, meta = NAME("torch.nn.parameter", "Parameter"), value((NAME("torch", "float32"), (1,), (1,), False))
+    doubled = value("x")
+    for _ in range(60):
+        doubled = doubled + b"q\x330h\x33h\x33\x86"
+    tensors = {"list": [TENSOR], "tuple": (TENSOR,), "dict": {"a": TENSOR}, "deep": {"a": [TENSOR]}}
+    states_ = {"doubled": doubled + b"\x85", "texts": b"(" + value("x" * 100000) + b"q\x33" + b"h\x33" * 300 + b"t", "number": value(5), "text": value("x"), "list": value([]), "empty": b")", "one": value(({"a": 1},)), "three": value(({"a": 1}, None, None)),
+               "pair_of_lists": value(([], [])), "pair_of_numbers": value((1, 2)), "pair_with_text": value(({"a": 1}, "x")), "pair_with_tensor": value((None, TENSOR))}
+    for name, held in tensors.items():
+        states_["of_" + name] = value((held,))
+        states_["three_of_" + name] = value((held, None, None))
+    for name, state in states_.items():
+        ways = {"with_state": reduce_("torch._utils", "_rebuild_parameter_with_state", TENSOR, False, EMPTY, state)}
+        for cls in (("torch.nn.parameter", "Parameter"), ("torch", "Tensor"), ("torch.distributed.tensor", "DTensor")):
+            for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
+                ways["%s_%s_%s" % (module[6:8], function[-4:], cls[1])] = reduce_(module, function, NAME("torch._utils", "_rebuild_meta_tensor_no_storage"), NAME(*cls), meta, state)
+        for way, body in ways.items():
+            both("printed_%s_%s" % (name, way), body, "a state of which torch makes a text")
+            sample("printed_%s_%s_stream.pt" % (name, way), legacy(body=proto(2, value([TENSOR]) + b"0" + body)), "the same in a stream, whose numbers follow", NOT_PLAIN)
+    for name, state in {"none": b"N", "dict": value({"a": 1}), "pair": value(({"a": 1}, {"b": 2})), "half": value((None, {"b": 2})), "ordered": EMPTY, "nothing": value((None, None))}.items():
+        sample("fine_state_%s.pt" % name, torch_zip(proto(2, reduce_("torch._utils", "_rebuild_parameter_with_state", TENSOR, False, EMPTY, state))), "attributes as torch writes them", {"plain"})
+        both("fine_state_%s_type" % name, reduce_("torch._tensor", "_rebuild_from_type_v2", NAME("torch._utils", "_rebuild_meta_tensor_no_storage"), parameter, meta, state), "attributes as torch writes them", {"plain"})
+
+
 def asked():
     """What asks a tensor its number, before that is read, and what gives a tensor the bytes of somebody else."""
     for name, body in {
@@ -829,5 +886,7 @@ full_deques()
 copied_before()
 same_keys()
 attributes()
+arguments_as_values()
+printed_states()
 asked()
 harmless()

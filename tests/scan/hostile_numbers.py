@@ -95,6 +95,22 @@ def sparse():
     both("coo_parameter", coo(wrap=True), "indices that are a parameter", NOT_DECIDED)
     both("coo_location", coo(location="cuda:0"), "indices on another device, from which torch copies them", FINE, NOT_DECIDED)
 
+    def ordered(rows, columns, coalesced):
+        return lambda s: call(NAME("torch._utils", "_rebuild_sparse_tensor"), COO, (s.tensor("Long", rows + columns, (2, len(rows)), (len(rows), 1)), s.tensor("Float", [1.0] * len(rows)), (4, 5), coalesced))
+
+    many = [n // 5 for n in range(20)] , [n % 5 for n in range(20)]
+    for name, places, right in (("sorted", ([0, 0, 1], [1, 4, 0]), True), ("rows", ([1, 0, 2], [0, 1, 2]), False), ("columns", ([0, 0, 1], [4, 1, 0]), False), ("twice", ([0, 0, 1], [1, 1, 0]), False), ("all", many, True), ("last", ([*many[0][:-1], 0], [*many[1][:-1], 0]), False)):
+        both("coo_coalesced_" + name, ordered(*places, True), "places in the order that torch wants" if right else "places out of order, of which torch keeps a list", FINE if right else NOT_DECIDED)
+        both("coo_uncoalesced_" + name, ordered(*places, False), "places in any order", FINE)
+
+    def lines(starts, places, function):
+        return lambda s: reduce_("torch._utils", function, CSR, (s.tensor("Long", starts), s.tensor("Long", places), s.tensor("Float", [1.0] * len(places)), (len(starts) - 1, 5)))
+
+    for function in ("_rebuild_sparse_tensor", "_rebuild_sparse_csr_tensor"):
+        for name, starts, places, right in (("sorted", [0, 2, 2, 5], [1, 4, 0, 1, 2], True), ("first", [0, 2, 2, 5], [4, 1, 0, 1, 2], False), ("last", [0, 2, 2, 5], [1, 4, 0, 2, 1], False), ("twice", [0, 2, 2, 5], [1, 1, 0, 1, 2], False),
+                                            ("empty", [0, 0, 0, 0, 2], [0, 1], True), ("long", list(range(0, 5001, 5)), list(range(5)) * 1000, True), ("long_last", list(range(0, 5001, 5)), [*list(range(5)) * 999, 0, 1, 2, 3, 3], False)):
+            both("csr_lines_%s%s" % (name, function[15:19]), lines(starts, places, function), "columns that grow in each row" if right else "columns out of order, of which torch keeps a list", FINE if right else NOT_DECIDED)
+
     def csr(first="Long", second="Long", strides=(1,), value_strides=(1,), location="cpu", function="_rebuild_sparse_tensor"):
         def make(s):
             starts, places = [0, 1, 1, 2, 3], [0, 4, 2]

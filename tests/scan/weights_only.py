@@ -47,6 +47,16 @@ def archive(**changed):
     return out.getvalue()
 
 
+# its blocks begin 4,096 + n * 4,093 bytes in front of the end of the file: the first of them at the end record
+COMMENT = 4096 + 4093 - 22
+
+
+def commented(length):
+    """A sound archive with a comment: torch's miniz finds the end of some."""
+    data = archive()
+    return data[:-2] + struct.pack("<H", length) + b"x" * length
+
+
 def packed(length, front=b""):
     """A text of that many letters behind FRONT, as the pickle of an archive, compressed to a thousandth."""
     out = io.BytesIO()
@@ -134,6 +144,13 @@ SAMPLES = {
     # torch says Unknown endianness since it has the record
     "byteorder_little": (archive(byteorder=b"little"), ALL),
     "byteorder_big": (archive(byteorder=b"big"), ALL),
+    "comment_short": (commented(100), ALL),
+    "comment_fits": (commented(COMMENT), ALL),
+    "comment_missed": (commented(COMMENT + 1), NONE),
+    "comment_fits_long": (commented(COMMENT + 14 * 4093), ALL),
+    "comment_missed_long": (commented(COMMENT + 14 * 4093 + 1), NONE),
+    "byteorder_zero": (archive(byteorder=b"big\0"), OLDEST),
+    "byteorder_zero_more": (archive(byteorder=b"little\0x"), OLDEST),
     "byteorder_empty": (archive(byteorder=b""), OLDEST),
     "byteorder_line": (archive(byteorder=b"little\n"), OLDEST),
     "byteorder_upper": (archive(byteorder=b"LITTLE"), OLDEST),
