@@ -87,6 +87,8 @@ static int read_settings(struct ckpt_quant_group *g, struct settings *out, struc
 		rc = take_word(g, out->weights, "strategy", &out->strategy, err);
 	if (rc == 0)
 		rc = take_integer(g, out->weights, "num_bits", true, &out->bits, err);
+	if (rc == 0 && out->weights && !json_object_get(out->weights, "num_bits"))
+		out->bits = 8; /* QuantizationArgs' default */
 	if (rc == 0)
 		rc = take_integer(g, out->weights, "group_size", false, &out->group_size, err);
 	symmetric = json_object_get(out->weights, "symmetric");
@@ -262,7 +264,7 @@ static int fill_plain(struct ckpt_quant_group *g, const struct settings *s, stru
 	if (rc == 0)
 		rc = none_of(g, CKPT_PART_SHAPE, "of use only beside packed weights", err);
 	if (rc == 0)
-		rc = none_of(g, CKPT_PART_GROUPS, "of use only beside packed weights", err);
+		rc = none_of(g, CKPT_PART_GROUPS, "known only beside packed weights", err);
 	g->weight.code = CKPT_QUANT_NUMBER;
 	g->weight.item = item;
 	g->weight.bits = 8;

@@ -595,6 +595,7 @@ int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *mod
 	const json_t *groups = json_object_get(c->says, "config_groups"), *group, *best = NULL;
 	const char *key;
 	int means = 0, rc;
+	bool is_ambiguous = false;
 	char shown[160];
 
 	*out = NULL;
@@ -616,9 +617,9 @@ int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *mod
 		now = group_means(group, module, err);
 		if (now < 0)
 			return now;
-		if (now && now == means &&
-		    !json_equal(json_object_get(best, "weights"),
-				json_object_get(group, "weights")))
+		is_ambiguous |= now && now == means &&
+				!json_equal(json_object_get(best, "weights"), json_object_get(group, "weights"));
+		if (is_ambiguous && !c->is_overruled)
 			return ckpt_fail(
 				err, CKPT_E_UNSUPPORTED,
 				"two groups of the configuration mean '%s', and say different things of it",
@@ -626,12 +627,13 @@ int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *mod
 		if (now > means) {
 			means = now;
 			best = group;
+			is_ambiguous = false;
 		}
 	}
 	if (!best && json_object_size(groups) && !c->is_overruled)
 		return ckpt_fail(err, CKPT_E_FORMAT, "'%s' is quantized, and the configuration names it nowhere (config_groups)",
 				 ckpt_escape(shown, sizeof(shown), module, strlen(module)));
-	if (!best)
+	if (!best || is_ambiguous)
 		return 0;
 	*out = json_object_get(best, "weights");
 	return take_format(best, format, err);

@@ -22,12 +22,24 @@ static const struct ckpt_quant_format *find_format(const char *name)
 	return NULL;
 }
 
-/* Nothing says the format: one that fits, and no other does. */
+/* Tensors that the format which was tried last takes for parts. */
+static uint32_t count_parts(const struct ckpt_quant *q)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < q->group_count; i++)
+		for (size_t role = 0; role < sizeof(q->groups[i]->parts) / sizeof(q->groups[i]->parts[0]); role++)
+			count += q->groups[i]->parts[role].entry != NULL;
+	return count;
+}
+
+/* Nothing says the format: one that fits, and no other does. If none does, the error is of the one that has most parts. */
 static int guess_none(struct ckpt_quant *q, struct ckpt_error *err)
 {
-	const struct ckpt_quant_format *fits = NULL, *nearly = NULL;
+	const struct ckpt_quant_format *fits = NULL;
 	struct ckpt_error why = { 0 };
 	int rc, failed = 0;
+	uint32_t most = 0;
 
 	for (size_t i = 0; i < ckpt_quant_format_count; i++) {
 		struct ckpt_error now = { 0 };
@@ -35,8 +47,8 @@ static int guess_none(struct ckpt_quant *q, struct ckpt_error *err)
 		rc = ckpt_quant_try(q, &ckpt_quant_formats[i], &now);
 		if (rc == CKPT_E_NOMEM || rc == CKPT_E_IO)
 			return ckpt_error_pass(err, rc, &now);
-		if (rc < 0 && !nearly) {
-			nearly = &ckpt_quant_formats[i];
+		if (rc < 0 && (!failed || count_parts(q) > most)) {
+			most = count_parts(q);
 			why = now;
 			failed = rc;
 		}
@@ -51,7 +63,7 @@ static int guess_none(struct ckpt_quant *q, struct ckpt_error *err)
 	}
 	if (fits)
 		return ckpt_quant_try(q, fits, err);
-	if (nearly)
+	if (failed)
 		return ckpt_error_pass(err, failed, &why);
 	return ckpt_fail(err, CKPT_E_NOTFOUND,
 			 "no weight is quantized, as far as names and dtypes tell");

@@ -179,9 +179,35 @@ static const struct ckpt_quant_suffix fp8_suffixes[] = {
 	{ "_scale_inv", CKPT_PART_SCALES },
 	{ ".scale", CKPT_PART_SCALES },
 	{ ".activation_scale", CKPT_PART_ACTIVATIONS },
+	{ "_activation_scale", CKPT_PART_ACTIVATIONS },
 	{ ".input_scale", CKPT_PART_ACTIVATIONS },
 	{ 0 },
 };
+
+/*
+ * gptqmodel 7.7, quantization/config.py, FP8Config: parts of the same names, whose scales divide ("inverse"). What it says besides is
+ * none of the configurations of DeepSeek and transformers, and changes numbers.
+ */
+static int check_not_gptqmodel(const struct ckpt_quant_group *g, struct ckpt_error *err)
+{
+	static const char *const keys[] = { "weight_scale_semantics", "weight_scale_method", "rotation" };
+	const json_t *says = g->quant->config.says;
+	const char *method = ckpt_quant_config_text(says, "method"), *formats[] = { ckpt_quant_config_text(says, "format"), ckpt_quant_config_text(says, "checkpoint_format") };
+	char shown[80];
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const json_t *one = json_object_get(says, keys[i]);
+
+		if (one && !json_is_null(one))
+			return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the configuration says %s, as gptqmodel does, whose FP8 divides by its scales: ckpt does not know that", keys[i]);
+	}
+	if (method && strcmp(method, "fp8") != 0)
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says the method '%s'", ckpt_escape(shown, sizeof(shown), method, strlen(method)));
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+		if (formats[i] && !strstr(formats[i], "e4m3"))
+			return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "the configuration says the format '%s'", ckpt_escape(shown, sizeof(shown), formats[i], strlen(formats[i])));
+	return 0;
+}
 
 static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
@@ -196,8 +222,10 @@ static int fill_fp8(struct ckpt_quant_group *g, struct ckpt_error *err)
 	const char *fmt = ckpt_quant_config_text(g->quant->config.says, "fmt");
 	int64_t rows = 128, cols = 128;
 	char shown[80];
-	int rc;
+	int rc = check_not_gptqmodel(g, err);
 
+	if (rc < 0)
+		return ckpt_error_at(err, rc, g->quant->config.path, NULL, CKPT_NO_OFFSET);
 	g->result = *g->parts[CKPT_PART_ITEMS].suffix ? ".weight" : "";
 	if (says_fmt && !json_is_null(says_fmt) && !fmt)
 		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "fmt is no text"),

@@ -246,6 +246,18 @@ static void set_only_zero(struct ckpt_quant_group *g)
 	g->weight.only_zero = 1 << (g->weight.bits - 1);
 }
 
+/*
+ * gptqmodel 7.7, nn_modules/qlinear/torch.py, TorchQuantEmbeddings: the weight of an embedding is packed as it is, and that of a layer
+ * turned around. Only the name tells; config.json does not.
+ */
+static bool is_embedding(const struct ckpt_quant_group *g)
+{
+	const char *dot = memrchr(g->base, '.', g->base_len), *last = dot ? dot + 1 : g->base;
+	size_t len = g->base_len - (size_t)(last - g->base);
+
+	return (len == 3 && (!memcmp(last, "wte", 3) || !memcmp(last, "wpe", 3))) || memmem(last, len, "embed", 5);
+}
+
 int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *zeros,
@@ -258,6 +270,8 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	int64_t size;
 	int rc = check_common(g, err);
 
+	if (rc == 0 && is_embedding(g))
+		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.200s' is an embedding, whose weight gptqmodel does not turn around: ckpt does not know that", g->parts[CKPT_PART_ITEMS].entry->t->name);
 	if (rc == 0)
 		rc = find_dynamic(g, &own, err);
 	if (rc == 0)

@@ -10,6 +10,7 @@ The sound files are those of quantized_damaged.py. A case is what is changed of 
 import json
 import os
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
@@ -89,6 +90,11 @@ def beside_intx(file):
     del file.config["quantization_config"]
 
 
+def rename(file, name):
+    """Another name of the module."""
+    file.tensors = {name + key[len(X):] if key.startswith(X + ".") else key: tensor for key, tensor in file.tensors.items()}
+
+
 def of_gptq_alone(**more):
     """quantize_config.json, and nothing in config.json."""
     def change_of(file):
@@ -131,7 +137,7 @@ CASES = {
         (lambda file: (nested(file, ignore=GONE), file.config["quantization_config"].update(ignore=[X])), "the configuration excludes '%s' (ignore)" % X),
         ({W + "actorder": "group"}, ORDER), ({W + "actorder": "GROUP"}, ORDER), ({W + "actorder": "weight"}, SAME),
         ({W + "strategy": "tensor_group"}, STRATEGY % "tensor_group"), ({W + "strategy": "GROUP"}, SAME), ({W + "type": "INT"}, SAME),
-        ({W + "num_bits": "4"}, SAME), ({W + "num_bits": 4.0}, SAME), ({W + "group_size": 32.0}, SAME),
+        ({W + "num_bits": GONE}, "numbers of a row do not take"), ({W + "num_bits": "4"}, SAME), ({W + "num_bits": 4.0}, SAME), ({W + "group_size": 32.0}, SAME),
         ({W + "num_bits": "four"}, "the configuration's num_bits is no integer"), ({W + "num_bits": 4.5}, "the configuration's num_bits is no integer"),
         ({W + "num_bits": "8"}, "numbers of a row do not take"),
         ({W + "num_bits": [4]}, "the configuration's num_bits is no integer"), ({W + "group_size": "32"}, "the configuration's group_size is no integer"),
@@ -159,7 +165,11 @@ CASES = {
                                      if name.endswith("per_tensor_scale")], "wanted one number without dimensions")],
     "ct_mxfp8": [({W + "actorder": "group"}, ORDER), ({W + "symmetric": False}, ZEROS)],
     "fp8_blocks": [({Q + "modules_to_not_convert": ["(?:[a-z._0-9]+)+[!?]"]}, "'(?:[a-z._0-9]+)+[!?]' takes too long to match"), ({Q + "bits": 4}, "the configuration says another number of bits"), ({Q + "bits": "8"}, "the configuration says another number of bits"),
-                   ({Q + "bits": 8}, SAME), ({Q + "bits": None}, SAME), ({Q + "quant_method": ["fp8"]}, "quant_method is no text")],
+                   ({Q + "bits": 8}, SAME), ({Q + "bits": None}, SAME), ({Q + "quant_method": ["fp8"]}, "quant_method is no text"),
+                   *(({Q + key: value}, "says %s, as gptqmodel does" % key) for key, value in (("weight_scale_semantics", "inverse"), ("weight_scale_semantics", "x"), ("weight_scale_method", "block"), ("rotation", "hadamard"))),
+                   *(({Q + key: None}, SAME) for key in ("weight_scale_semantics", "weight_scale_method", "rotation")), ({Q + "method": "gptq"}, "the configuration says the method 'gptq'"), ({Q + "method": "fp8"}, SAME),
+                   *(({Q + key: "float8_e5m2"}, "the configuration says the format 'float8_e5m2'") for key in ("format", "checkpoint_format")), ({Q + "checkpoint_format": "float8_e4m3fn"}, SAME),
+                   (lambda file: file.tensors.update({X + "_activation_scale": ("F32", [1], struct.pack("<f", 1))}), SAME)],
     "fp8_named": [({Q + key: [pattern]}, "the configuration excludes") for key in ("modules_to_not_convert",) for pattern in ("m.é.ü", r"m\.é\..", r"m\.\w\.\w", r"m\.[é]")] + [
         ({Q + "modules_to_not_convert": [r"m\.é\..."]}, SAME), ({Q + "modules_to_not_convert": [r"m\.\w\w"]}, SAME)] + [
         ({Q + "modules_to_not_convert": [pattern]}, "'%s' is no pattern" % pattern) for pattern in ("(", "*", "[", "*.mlp")],
@@ -170,6 +180,7 @@ CASES = {
         ({Q + "bits": GONE, Q + key: value}, "config.json: %s is no integer" % key) for key in ("bits", "w_bit") for value in ("4", "8", 2.5, [8], 4.0, None, True)] + [
         ({Q + "bits": GONE, Q + "w_bit": 4}, SAME)],
     "gptq": [
+        *((lambda file, name=name: rename(file, name), "' is an embedding") for name in ("wte", "wpe", "model.embed_tokens", "a.word_embeddings")),
         # transformers reads config.json, where the form that is not said is gptq
         ({Q + "checkpoint_format": GONE, "quantize_config.json": {**GPTQ, "checkpoint_format": "gptq_v2"}}, "quantize_config.json: says another format than config.json beside it"),
         ({Q + "checkpoint_format": GONE, "quantize_config.json": {**GPTQ, "checkpoint_format": "gptq"}}, SAME), ({"quantize_config.json": GPTQ}, SAME),
