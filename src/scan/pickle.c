@@ -87,6 +87,8 @@ static void call_marked(struct ckpt_scan_walk *w, const struct ckpt_value *func)
 		func = *items++;
 		count--;
 	}
+	if (count > CKPT_SCAN_FEW_ARGS) /* of fewer ckpt_scan_called() looks for functions */
+		ckpt_scan_kept(w, items, count);
 	ckpt_scan_called(w, CKPT_CALL_REDUCE, func, make_tuple(w, items, count), NULL);
 }
 

@@ -651,11 +651,9 @@ static bool is_function(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 
 const struct ckpt_value *ckpt_scan_function_of(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
-	enum { MOST_ARGS = 4 }; /* of what takes a function: in a longer tuple none was let through */
-
 	if (is_function(w, v))
 		return v;
-	for (uint32_t i = 0; v->kind == CKPT_TUPLE && v->u.seq.count <= MOST_ARGS && i < v->u.seq.count; i++)
+	for (uint32_t i = 0; v->kind == CKPT_TUPLE && v->u.seq.count <= CKPT_SCAN_FEW_ARGS && i < v->u.seq.count; i++)
 		if (is_function(w, v->u.seq.items[i]))
 			return v->u.seq.items[i];
 	return NULL;

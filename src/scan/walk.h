@@ -124,6 +124,9 @@ uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i);
 /* COUNT values are put into a container, or are the last: a function of the table is none. */
 void ckpt_scan_kept(struct ckpt_scan_walk *w, const struct ckpt_value *const *items, size_t count);
 
+/* As many has what takes a function: into a longer tuple none is let. */
+enum { CKPT_SCAN_FEW_ARGS = 4 };
+
 /* The function or module that V is, or that is one of the arguments of a call, if V may be such; or NULL. */
 const struct ckpt_value *ckpt_scan_function_of(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 

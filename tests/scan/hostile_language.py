@@ -735,6 +735,13 @@ def arguments_as_values():
             both("args_%s_%s_items" % (name, place), bunch + b")\x81(" + value("append") + b"".join(value(item) for item in (function, (), None)) + b"u" + blob(b"x") + b"a", "... as pairs")
             both("args_%s_%s_kept" % (name, place), functions["from_type"] + args + b"q\x3300" + own + b"h\x33\x81", "... of a call that is not made, out of the memo")
             both("args_%s_%s_made" % (name, place), value({"a": args}), "... in a dict")
+    for count in range(1, 8):
+        for place in {0, count - 1}:
+            items = b"".join(LOAD if n == place else b"K\x01" for n in range(count))
+            for name, module, cls in (("error", "mypkg.data", "OwnError"), ("own", "mypkg.data", "Own"), ("library", "builtins", "ValueError"), ("tuple", "torch.return_types", "max")):
+                both("args_marked_%d_%d_%s_obj" % (count, place, name), b"(" + NAME(module, cls) + items + b"o", "a function among the arguments by OBJ")
+                both("args_marked_%d_%d_%s_inst" % (count, place, name), b"(" + items + b"i%s\n%s\n" % (module.encode(), cls.encode()), "the same by INST")
+                both("args_marked_%d_%d_%s_tuple" % (count, place, name), NAME(module, cls) + b"(" + items + b"tR", "the same by REDUCE")
     for length in (3, 4):
         args = value(("reduce_package", 1, LOAD, (blob(b"x"),))[:1] + ("reduce_package", 1, LOAD, (blob(b"x"),))[5 - length:] if length == 3 else ("reduce_package", 1, LOAD, (blob(b"x"),)))
         both("args_package_%d" % length, own + args + b"\x81", "what looks like a call of torch.package")

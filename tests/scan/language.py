@@ -124,6 +124,8 @@ class Program:
                 + self.tuple(*(self.some(a) for a in ("storage", "small", "shape", "shape", "bool", "hooks"))) + self.some("attributes") + b"tR")
 
     def attributes(self):
+        if self.rng.random() < 0.1:      # a pair, or what is none
+            return self.tuple(*(self.some("attributes") for _ in range(self.rng.choice([0, 1, 2, 2, 2, 3, 4]))))
         names = [n for n in NAMES_OF_KEYS if self.rng.random() < 0.5 or not n.startswith("__")]
         pairs = b"".join(files.text(self.rng.choice(names)) + self.any() for _ in range(self.rng.randrange(3)))
         return (b"}(" + pairs + b"u" if pairs else b"}") if self.rng.random() < 0.9 else self.any()
