@@ -61,8 +61,12 @@ static int check_scales(struct ckpt_dequant *q, struct ckpt_error *err)
 	w->block_cols = w->block_cols ? w->block_cols : w->cols;
 	q->scale_rows = ceil_div(w->rows, w->block_rows);
 	q->scale_cols = ceil_div(w->cols, w->block_cols);
+	q->scale_tiles = ceil_div(q->scale_cols, CKPT_QUANT_TILE_COLS);
 	fits = multiply3(w->matrices, q->scale_rows, q->scale_cols, &count) &&
 	       !__builtin_mul_overflow(count, (uint64_t)ckpt_dtype_size(w->scale_dtype), &want);
+	if (fits && w->scales_in_tiles) /* the rows of all matrices are no more than COUNT */
+		fits = multiply3(ceil_div(w->matrices * q->scale_rows, CKPT_QUANT_TILE_ROWS),
+				 q->scale_tiles, CKPT_QUANT_TILE, &want);
 	rc = check_len(q, CKPT_QUANT_SCALES, fits, want, err);
 	if (rc < 0)
 		return rc;
@@ -149,6 +153,12 @@ static bool can_be_exact(const struct ckpt_quant_weight *w)
 	       w->zero == CKPT_QUANT_NO_ZERO;
 }
 
+static bool can_be_tiles(const struct ckpt_quant_weight *w)
+{
+	return ckpt_dtype_size(w->scale_dtype) == 1 && !w->nested_table.len &&
+	       (w->zero == CKPT_QUANT_NO_ZERO || w->zero == CKPT_QUANT_ZERO_FIXED);
+}
+
 static bool is_known(const struct ckpt_quant_weight *w)
 {
 	static const enum ckpt_dtype plain[] = { CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,
@@ -171,6 +181,7 @@ static bool is_known(const struct ckpt_quant_weight *w)
 	       IS_ONE_OF(w->product, plain) && IS_ONE_OF(w->scale_in, plain) &&
 	       IS_ONE_OF(w->scale_dtype, scales) && (!w->exact_power || can_be_exact(w)) &&
 	       (!w->nested_table.len || w->scale_dtype == CKPT_DTYPE_UINT8) &&
+	       (!w->scales_in_tiles || can_be_tiles(w)) &&
 	       (w->code != CKPT_QUANT_NUMBER || IS_ONE_OF(w->item, items)) &&
 	       (w->code != CKPT_QUANT_TABLE || w->bits == 4 || w->bits == 8 ||
 		(w->bits == 6 && w->packed == CKPT_QUANT_ALONG_COLS)) &&
@@ -343,6 +354,7 @@ static struct ckpt_quant_facts facts_of(const struct ckpt_quant_weight *w)
 		.only_zeros = w->only_zeros,
 		.only_zero = w->only_zero,
 		.zero_adds = w->zero_adds,
+		.scales_in_tiles = w->scales_in_tiles,
 	};
 }
 

@@ -80,6 +80,13 @@ struct ckpt_quant_weight {
 	struct ckpt_recipe scales;
 	enum ckpt_dtype scale_dtype;
 	uint64_t block_rows, block_cols;
+	/*
+	 * The scales, of one byte, lie as cuBLAS reads them. Those of all matrices are one matrix, each below the one before; it is
+	 * cut into tiles of 128 x 4, row after row of them, and the last tiles of a row and column are whole: what they have beyond
+	 * the matrix means nothing. In a tile, row R and column C are at R % 32 * 16 + R / 32 * 4 + C. Only for weights without
+	 * nested scales and with one zero point at most.
+	 */
+	bool scales_in_tiles;
 	enum ckpt_dtype scale_in; /* float32, float16, bfloat16 */
 	/*
 	 * 255 as uint8 is 2 to the power of 128, as in torch's ldexp(), which a float32 cannot be:

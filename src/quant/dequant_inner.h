@@ -37,7 +37,7 @@ struct ckpt_quant_facts {
 	uint32_t bits, zero_add;
 	int32_t zero_fixed;
 	float factor, nested_offset;
-	bool transposed, exact_power, global_divides, zero_wraps, zero_adds;
+	bool transposed, exact_power, global_divides, zero_wraps, zero_adds, scales_in_tiles;
 	const char *whole_zeros, *only_zeros;
 	int32_t only_zero;
 };
@@ -58,9 +58,13 @@ struct ckpt_dequant {
 	struct ckpt_quant_layout layout, zero_layout;
 	uint64_t packed_rows, row_bytes;	   /* of the items of a matrix */
 	uint64_t scale_rows, scale_cols;	   /* of the scales of a matrix */
+	uint64_t scale_tiles;			   /* SCALES_IN_TILES: side by side */
 	uint64_t zero_packed_rows, zero_row_bytes; /* ZERO_BITS */
 	uint64_t out_rows, out_cols;		   /* of what is made of a matrix */
 };
+
+/* A tile of scales, as cuBLAS has them. */
+enum { CKPT_QUANT_TILE_ROWS = 128, CKPT_QUANT_TILE_COLS = 4, CKPT_QUANT_TILE = CKPT_QUANT_TILE_ROWS * CKPT_QUANT_TILE_COLS };
 
 /* What a reading needs beside the items. */
 struct ckpt_quant_kept {

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = CKPT_QUANT_AT_ONCE, WINDOW = 16 << 10, AHEAD = 4 << 10, SHORT_GROUP = 16 };
+enum { AT_ONCE = CKPT_QUANT_AT_ONCE, WINDOW = 16 << 10, TILES_WINDOW = 1 << 20, AHEAD = 4 << 10, SHORT_GROUP = 16 };
 
 /* Bytes of a side that were read last. */
 struct window {
@@ -144,13 +144,45 @@ static void apply_global(const struct ckpt_quant_reader *r, uint64_t matrix, siz
 		scales[i] = r->q->w.global_divides ? scales[i] / global : scales[i] * global;
 }
 
-static int read_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t at, size_t count,
+/*
+ * *OUT: COUNT scales, from FIRST of row ROW of those of all matrices on, out of their tiles. A row of tiles has the scales of 128 rows,
+ * so that all of it is read at once, if it is not too long.
+ */
+static int get_tiled_scales(struct ckpt_quant_reader *r, uint64_t row, uint64_t first, size_t count,
+			    const uint8_t **out, struct ckpt_error *err)
+{
+	uint64_t tiles = r->q->scale_tiles, from = first / CKPT_QUANT_TILE_COLS,
+		 end = (first + count - 1) / CKPT_QUANT_TILE_COLS + 1;
+	const uint8_t *bytes;
+	int rc;
+
+	if (tiles <= TILES_WINDOW / CKPT_QUANT_TILE) {
+		from = 0;
+		end = tiles;
+	}
+	rc = get_bytes(r, CKPT_QUANT_SCALES, (row / CKPT_QUANT_TILE_ROWS * tiles + from) * CKPT_QUANT_TILE,
+		       (size_t)(end - from) * CKPT_QUANT_TILE, &bytes, err);
+	if (rc < 0)
+		return rc;
+	bytes += row % 32 * 16 + row % CKPT_QUANT_TILE_ROWS / 32 * CKPT_QUANT_TILE_COLS;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t col = first - from * CKPT_QUANT_TILE_COLS + i;
+
+		r->codes[i] = bytes[col / CKPT_QUANT_TILE_COLS * CKPT_QUANT_TILE + col % CKPT_QUANT_TILE_COLS];
+	}
+	*out = r->codes;
+	return 0;
+}
+
+static int read_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t row, uint64_t first, size_t count,
 		       struct ckpt_error *err)
 {
 	const struct ckpt_quant_facts *w = &r->q->w;
 	uint32_t size = ckpt_dtype_size(w->scale_dtype);
+	uint64_t all_row = matrix * r->q->scale_rows + row, at = all_row * r->q->scale_cols + first;
 	const uint8_t *bytes;
-	int rc = get_bytes(r, CKPT_QUANT_SCALES, at * size, count * size, &bytes, err);
+	int rc = w->scales_in_tiles ? get_tiled_scales(r, all_row, first, count, &bytes, err)
+				    : get_bytes(r, CKPT_QUANT_SCALES, at * size, count * size, &bytes, err);
 
 	if (rc < 0)
 		return rc;
@@ -317,8 +349,7 @@ static int load_scales(struct ckpt_quant_reader *r, uint64_t matrix, uint64_t ro
 	if (r->count == count && r->matrix == matrix && r->row == row && r->first == first)
 		return 0;
 	r->count = 0;
-	rc = read_scales(r, matrix, (matrix * q->scale_rows + row) * q->scale_cols + first, count,
-			 err);
+	rc = read_scales(r, matrix, row, first, count, err);
 	if (rc == 0 && has_zeros(q))
 		rc = read_zeros(r, matrix, row, first, count, err);
 	if (rc < 0)

@@ -157,10 +157,9 @@ static json_t *settings_of(const struct ckpt_quant_group *g)
 		if (dtype && dtype->kind == CKPT_GLOBAL)
 			json_object_set_new(data, dtypes[i], dtype_text(dtype->u.global->name));
 	}
-	if (swizzled) /* what is not False is another order */
+	if (swizzled) /* a text is an error: torchao asks whether Python takes it for true */
 		json_object_set_new(data, "is_swizzled_scales",
-				    json_boolean(swizzled->kind != CKPT_BOOL ||
-						 swizzled->u.integer));
+				    swizzled->kind == CKPT_BOOL ? json_boolean(swizzled->u.integer) : json_string(""));
 	if (size && size->kind == CKPT_INT)
 		json_object_set_new(data, "block_size", json_integer(size->u.integer));
 	if (!size || (size->kind != CKPT_LIST && size->kind != CKPT_TUPLE))

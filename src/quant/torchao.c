@@ -3,10 +3,10 @@
  * torchao 0.18, in safetensors: the metadata of the file have a JSON text for each tensor, with its class and
  * the names of its parts; sets have those of each file in it. Sources: torchao/prototype/safetensors,
  * flatten_tensor_state_dict(); quantization/quantize_/workflows, dequantize() of Float8Tensor, Int8Tensor and
- * IntxUnpackedToInt8Tensor; prototype/mx_formats, to_dtype() of MXTensor, dequantize() of NVFP4Tensor.
+ * IntxUnpackedToInt8Tensor; prototype/mx_formats, to_dtype() of MXTensor, dequantize() of NVFP4Tensor, from_blocked().
  *
  * What must stay true: the class is what the metadata say, never what names and dtypes look like; a class
- * that is not known here, and scales in cuBLAS' order, are refused. So is a tensor that torchao would not build of the file,
+ * that is not known here is refused. So is a tensor that torchao would not build of the file,
  * unflatten_tensor_state_dict(): "tensor_names" does not list it, or its parts are not those that the metadata list.
  */
 #include "quant/fill.h"
@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "format/format.h"
+#include "tensor/items.h"
 #include "tensor/shape.h"
 
 #include <inttypes.h>
@@ -445,6 +446,46 @@ static int fill_int8(struct ckpt_quant_group *g, const json_t *data, bool own,
 	return rc < 0 ? rc : fill_zeros(g, err);
 }
 
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+	return a / b + (a % b != 0);
+}
+
+static bool is_dense(const struct ckpt_tensor *t)
+{
+	return ckpt_items_are_dense(&(struct ckpt_items){
+		.ndim = t->ndim, .numel = ckpt_shape_numel(t->shape, t->ndim), .shape = t->shape, .stride = t->stride });
+}
+
+/*
+ * A scale for each BLOCK numbers of a row. is_swizzled_scales: in the order of cuBLAS. from_blocked() takes those of all matrices for
+ * one matrix, and their number, but not their shape, has to fit; to_mx() and to_nvfp4() write [..., 32 * ceil(M / 128), ...].
+ */
+static int fill_row_blocks(struct ckpt_quant_group *g, uint64_t block, struct ckpt_error *err)
+{
+	struct ckpt_quant_weight *w = &g->weight;
+	const struct ckpt_tensor *items = ckpt_quant_tensor(g, CKPT_PART_ITEMS), *scales = ckpt_quant_tensor(g, CKPT_PART_SCALES);
+	uint64_t rows, want = 0;
+
+	if (!w->scales_in_tiles)
+		return ckpt_fill_blocks(g, 1, block, err);
+	if (items->stride[items->ndim - 2] < items->stride[items->ndim - 1])
+		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err, "it is transposed, and its scales are in the order of cuBLAS");
+	if (!is_dense(scales))
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "scales in the order of cuBLAS have to lie one behind the other");
+	if (__builtin_mul_overflow(w->matrices, w->rows, &rows) ||
+	    __builtin_mul_overflow(ceil_div(rows, 128), ceil_div(w->cols / block, 4), &want) ||
+	    __builtin_mul_overflow(want, 512, &want) || ckpt_shape_numel(scales->shape, scales->ndim) != want)
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
+					 "wanted %" PRIu64 " scales in the order of cuBLAS, whole tiles of 128 x 4, for %" PRIu64 " x %" PRIu64
+					 " numbers",
+					 want, rows, w->cols);
+	w->block_rows = 1;
+	w->block_cols = block;
+	w->scale_dtype = scales->dtype;
+	return ckpt_quant_bytes(g, CKPT_PART_SCALES, &w->scales, err);
+}
+
 static int fill_mx(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
 	enum ckpt_dtype elem = dtype_of(data, "elem_dtype");
@@ -468,13 +509,15 @@ static int fill_mx(struct ckpt_quant_group *g, const json_t *data, struct ckpt_e
 	if (rc == 0 && (block <= 0 || g->weight.cols % (uint64_t)block))
 		rc = ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 				       "a row is no multiple of %" PRId64 " numbers", block);
+	if (rc == 0 && g->weight.scales_in_tiles) /* to_dtype() asks that */
+		rc = want(g, CKPT_PART_ITEMS, is_dense(ckpt_quant_tensor(g, CKPT_PART_ITEMS)), "numbers that lie one behind the other", err);
 	g->weight.code = is_fp4 ? CKPT_QUANT_E2M1 : CKPT_QUANT_NUMBER;
 	g->weight.bits = is_fp4 ? 4 : 8;
 	ckpt_fill_arithmetic(g, g->quant->to, g->quant->to, g->quant->to);
 	snprintf(g->scheme, sizeof(g->scheme),
 		 "%s of torchao, a power of 2 for %" PRId64 " numbers", is_fp4 ? "MXFP4" : "MXFP8",
 		 block);
-	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, (uint64_t)block, err);
+	return rc < 0 ? rc : fill_row_blocks(g, (uint64_t)block, err);
 }
 
 /*
@@ -527,7 +570,7 @@ static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckp
 		rc = set_nvfp4_scales(g, data, err);
 	if (rc == 0)
 		rc = ckpt_quant_bytes(g, CKPT_PART_GLOBAL, &g->weight.global, err);
-	return rc < 0 ? rc : ckpt_fill_blocks(g, 1, 16, err);
+	return rc < 0 ? rc : fill_row_blocks(g, 16, err);
 }
 
 /* The metadata list the parts that there are, each once, and no others but those of activations: see check_activations(). */
@@ -572,23 +615,23 @@ static int check_parts(const struct ckpt_quant_group *g, const json_t *says, str
 static int fill_class(struct ckpt_quant_group *g, const json_t *says, struct ckpt_error *err)
 {
 	const char *type = ckpt_quant_config_text(says, "_type");
-	const json_t *data = json_object_get(says, "_data");
+	const json_t *data = json_object_get(says, "_data"), *swizzled = json_object_get(data, "is_swizzled_scales"),
+		     *before = json_object_get(data, "_is_swizzled_scales"); /* as up to 0.15 */
 	char shown[80];
 
 	g->weight.code = CKPT_QUANT_NUMBER;
 	g->weight.item = ckpt_quant_tensor(g, CKPT_PART_ITEMS)->dtype;
 	g->weight.bits = 8;
-	for (size_t i = 0; i < 2; i++) {
-		const json_t *swizzled = json_object_get(data, &"_is_swizzled_scales"[!i]);
-
-		if (swizzled && !json_is_boolean(swizzled)) /* torchao asks whether Python takes it for true */
-			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
-						 "the metadata's is_swizzled_scales is neither true nor false");
-		if (json_is_true(swizzled))
-			return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-					 "'%.200s' has its scales in the order of cuBLAS (is_swizzled_scales)",
-					 g->parts[CKPT_PART_SCALES].entry->t->name);
-	}
+	if ((swizzled && !json_is_boolean(swizzled)) || /* torchao asks whether Python takes it for true */
+	    (before && !json_is_boolean(before)))
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "its is_swizzled_scales is neither true nor false");
+	if (swizzled && before && swizzled != before) /* there is one true and one false */
+		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "its is_swizzled_scales is true and false");
+	g->weight.scales_in_tiles = json_is_true(swizzled) || json_is_true(before);
+	if (g->weight.scales_in_tiles && strcmp(type, "NVFP4Tensor") != 0 && strcmp(type, "MXTensor") != 0)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "'%.200s' has its scales in the order of cuBLAS (is_swizzled_scales)",
+				 g->parts[CKPT_PART_SCALES].entry->t->name);
 	if (strcmp(type, "NVFP4Tensor") != 0 && g->parts[CKPT_PART_GLOBAL].entry)
 		return ckpt_quant_misfit(g, CKPT_PART_GLOBAL, err, "only NVFP4Tensor has one");
 	if ((!strcmp(type, "NVFP4Tensor") || !strcmp(type, "MXTensor")) &&

@@ -444,6 +444,26 @@ def torchao_nvfp4():
                   Part("._weight_per_tensor_scale", (), FLOATS)], []
 
 
+def torchao_mx_swizzled():
+    file = torchao("MXTensor", {"elem_dtype": dtype("float8_e4m3fn"), "block_size": 32, "orig_dtype": dtype("bfloat16"),
+                                "kernel_preference": {"_type": "KernelPreference", "_data": "AUTO"}, "act_quant_kwargs": None,
+                                "is_swizzled_scales": True}, qdata=("F8_E4M3", [128, 96]), scale=("F8_E8M0", [32, 16]))
+    return file, [Part("._weight_qdata", ((0, 1), (1, 64)), FLOATS + ("F8_E5M2", "U8")), Part("._weight_scale", ONE, ("U8",))], []
+
+
+def torchao_nvfp4_swizzled():
+    """Experts: their 128 rows are in one tile, where tiles for each of them would be four."""
+    file = torchao("NVFP4Tensor", {"is_swizzled_scales": True, "use_triton_kernel": False, "act_quant_kwargs": None, "block_size": 16,
+                                   "orig_dtype": dtype("bfloat16")}, of="w1", per_tensor_scale=("F32", []), qdata=("U8", [4, 32, 32]), scale=("F8_E4M3", [32, 16]))
+    return file, [Part("._w1_qdata", ((0, 1), (1, 1), (2, 1), (2, -1), (2, 8)), FLOATS + ("I8",)), Part("._w1_scale", ONE, ("U8",) + FLOATS),
+                  Part("._w1_per_tensor_scale", (), FLOATS)], []
+
+
+# For one tile, in whatever shape: cut ones, longer ones, a tile for each expert, and scales that are in no tiles.
+OTHER_TILES = ([511], [513], [496], [528], [1024], [2, 32, 16], [4, 32, 16], [32, 32], [64, 16], [32, 15], [32, 17], [32, 16, 2], [128, 3], [4, 32, 3], [0], [1],
+               [], [0, 16], [32, 0], [2, 0, 32, 16])
+
+
 def dtype(name):
     return {"_type": "torch.dtype", "_data": name}
 
@@ -479,7 +499,7 @@ def torchao_int8():
 SCHEMES = [fp8_blocks, fp8_experts, fp8_mx, deepseek_v4, deepseek_v4_dense, ct_fp8_channel, ct_fp8_block, ct_int8_asymmetric, ct_int4, ct_int4_asymmetric,
            ct_int8_packed, ct_int4_g_idx, ct_nvfp4, ct_mxfp4, ct_mxfp8, gpt_oss, modelopt_fp8, modelopt_fp8_channel, modelopt_nvfp4, modelopt_mxfp8,
            modelopt_mxfp4, gptq, gptq_act, gptq_8, awq, bnb_nf4, bnb_nf4_of_bf16, bnb_nf4_nested, bnb_int8, torchao_float8,
-           torchao_float8_activations, torchao_int8, torchao_intx, torchao_mx, torchao_nvfp4]
+           torchao_float8_activations, torchao_int8, torchao_intx, torchao_mx, torchao_nvfp4, torchao_mx_swizzled, torchao_nvfp4_swizzled]
 
 
 # ---- damage: (what it is, a File)
@@ -736,7 +756,13 @@ def special(scheme, file):
         # what torchao's classes are given, and cannot be made of, or have no default for
         of_dtype = "orig_dtype" if good["_type"] in ("MXTensor", "NVFP4Tensor") else "dtype"
         changes = [({of_dtype: value}, ()) for value in ({"_type": "torch.dtype", "_data": "x"}, {"_type": "x", "_data": "bfloat16"}, {"_type": "torch.dtype", "_data": 3}, "bfloat16")]
-        changes += [({"is_swizzled_scales": value}, ()) for value in (1, 0, "x", "false", [1], None, True)]
+        swizzled = good["_data"].get("is_swizzled_scales", False)   # the other order needs other scales, and other classes have none
+        changes += [({"is_swizzled_scales": value}, ()) for value in (1, 0, "x", "false", [1], None, not swizzled)] + [({"_is_swizzled_scales": not swizzled}, ())]
+        for shape in OTHER_TILES if swizzled else ():
+            other = changed(file)
+            scale = next(part for part in other.tensors if part.endswith("_scale") and not part.endswith("tensor_scale"))
+            other.resize(scale, other.tensors[scale][0], shape)
+            yield "scales of the shape %r" % shape, other
         changes += [({}, (key,)) for key in (of_dtype, "kernel_preference", "is_swizzled_scales") if key in good["_data"] and
                     (good["_type"] == "MXTensor" or key == of_dtype and good["_type"] != "Float8Tensor")]
         changes += [({"target_dtype": dtype(value)}, ()) for value in ("x", "float32", "uint8", "int9", "int", "int16")]

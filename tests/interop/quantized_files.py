@@ -717,6 +717,55 @@ def torchao_mx(name, four_bits):
     return torchao_finish(case)
 
 
+def to_blocked(scale, shape):
+    """to_blocked() of torchao, as cuBLAS says it, of the scales of all matrices; and codes of NaN, which nobody may look at, where there are none."""
+    codes = scale.view(torch.uint8).reshape(-1, scale.shape[-1])
+    tiles, row, col = -(-codes.shape[1] // 4), torch.arange(codes.shape[0])[:, None], torch.arange(codes.shape[1])[None, :]
+    out = torch.full((-(-codes.shape[0] // 128) * tiles * 512,), 255 if scale.dtype == E8M0 else 127, dtype=torch.uint8)
+    out[(row // 128 * tiles + col // 4) * 512 + row % 32 * 16 + row % 128 // 32 * 4 + col % 4] = codes
+    return out.view(scale.dtype).reshape(shape)
+
+
+# The shape of a weight, and that of its scales, which torchao writes as [..., 32 * ceil(M / 128), 16 * ceil(scales of a row / 4)], and reads in any: of
+# experts, from_blocked() takes those of all matrices for one matrix.
+SWIZZLED_MX = (((16, 64), (32, 16)), ((128, 128), (32, 16)), ((300, 160), (96, 32)), ((129, 4128), (64, 528)), ((33, 96), (512,)), ((1, 32), (1, 2, 256)),
+               ((3, 128, 96), (3, 32, 16)), ((2, 100, 160), (2, 32, 32)), ((3, 40, 64), (32, 16)), ((5, 7, 288), (512, 3)), ((2, 2, 64, 64), (2, 2, 16, 16)))
+SWIZZLED_NVFP4 = (((16, 64), (32, 16)), ((128, 128), (32, 32)), ((144, 48), (64, 16)), ((272, 80), (96, 32)), ((5, 2096), (32, 528)), ((48, 16), (512,)),
+                  ((3, 128, 48), (3, 32, 16)), ((2, 112, 80), (2, 32, 32)), ((3, 32, 64), (32, 16)))
+
+
+def torchao_mx_swizzled(name, four_bits, item=E4M3):
+    case = torchao(name, {"_type": "MXDynamicActivationMXWeightConfig", "_version": 1, "_data": {}})
+    for n, (shape, stored) in enumerate(SWIZZLED_MX):
+        seeded(name, n)
+        items = codes_of(torch.uint8, (*shape[:-1], shape[-1] // 2)) if four_bits else codes_of(item, shape)
+        scale = e8m0_of((*shape[:-1], shape[-1] // 32), n % 2, E8M0)
+        data = {"elem_dtype": dtype_data(torch.float4_e2m1fn_x2 if four_bits else item), "block_size": 32, "orig_dtype": dtype_data(BF16),
+                "kernel_preference": {"_type": "KernelPreference", "_data": "AUTO"}, "act_quant_kwargs": None, "is_swizzled_scales": True}
+
+        def formula(target, i=items, s=scale):
+            codes = s.view(torch.uint8)
+            wide = torch.where(codes == 255, float("nan"), power_of_two(codes)).to(target).repeat_interleave(32, -1)
+            return (e2m1(i) if four_bits else i).to(target) * wide
+        torchao_add(case, n, "MXTensor", data, formula, of="mlp.experts.w%d" % n, qdata=items, scale=to_blocked(scale, stored))
+    return torchao_finish(case)
+
+
+def torchao_nvfp4_swizzled(name, tops):
+    case = torchao(name, {"_type": "NVFP4DynamicActivationNVFP4WeightConfig", "_version": 1, "_data": {}})
+    for n, (shape, stored) in enumerate(SWIZZLED_NVFP4):
+        seeded(name, n)
+        items, scale = codes_of(torch.uint8, (*shape[:-1], shape[-1] // 2)), codes_of(E4M3, (*shape[:-1], shape[-1] // 16))
+        data = {"is_swizzled_scales": True, "use_triton_kernel": False, "act_quant_kwargs": None, "block_size": 16, "orig_dtype": dtype_data(BF16)}
+        more = {"per_tensor_scale": torch.tensor(tops[n % len(tops)])} if tops else {}
+
+        def formula(target, i=items, s=scale, t=more.get("per_tensor_scale")):
+            wide = s.to(F32) if t is None else t * s.to(F32)
+            return (e2m1(i) * wide.repeat_interleave(16, -1)).to(target)
+        torchao_add(case, n, "NVFP4Tensor", data, formula, of="mlp.experts.w%d" % n, **more, qdata=items, scale=to_blocked(scale, stored))
+    return torchao_finish(case)
+
+
 def torchao_nvfp4(name):
     case = torchao(name, {"_type": "NVFP4WeightOnlyConfig", "_version": 1, "_data": {}})
     for n, top in enumerate((None, 1.7e-4, 1e-41, 3e38)):
@@ -813,6 +862,11 @@ def cases():
     yield torchao_mx("torchao_mxfp8", False)
     yield torchao_mx("torchao_mxfp4", True)
     yield torchao_nvfp4("torchao_nvfp4")
+    yield torchao_mx_swizzled("torchao_mxfp8_swizzled", False)
+    yield torchao_mx_swizzled("torchao_mxfp8_e5m2_swizzled", False, E5M2)
+    yield torchao_mx_swizzled("torchao_mxfp4_swizzled", True)
+    yield torchao_nvfp4_swizzled("torchao_nvfp4_swizzled", ())
+    yield torchao_nvfp4_swizzled("torchao_nvfp4_swizzled_scaled", (1.7e-4, 1e-41, 3e38, 0.03))
     # Large enough for several threads and for more than one band of rows.
     yield fp8_blocks("large_fp8_blocks", [128, 128], ((1700, 1111),))
     yield fp8_blocks("large_fp8_experts", [128, 128], ((3, 700, 900),))

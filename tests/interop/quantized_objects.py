@@ -287,7 +287,7 @@ AFFINE_DAMAGED.update({
 def nvfp4(**more):
     """Codes 1 to 7 and their negatives, a scale of float8 for 16 of them, and one for all. `orig_dtype` is what 0.16 and later have, `_orig_dtype` what is older."""
     return wrapper("torchao.prototype.mx_formats.nvfp4_tensor", "NVFP4Tensor", "bfloat16", [ROWS, COLS], without_absent({
-        "qdata": tensor("uint8", [ROWS, COLS // 2], FOURS), "scale": tensor("float8_e4m3fn", [ROWS, 1], [0x39, 0x3B, 0x3D, 0x3F]),
+        "qdata": tensor("uint8", [ROWS, COLS // 2], FOURS), "scale": tensor("float8_e4m3fn", [ROWS, 1], FOUR_SCALE_CODES),
         "per_tensor_scale": tensor("float32", [], [PER_TENSOR]), "block_size": 16, **more}))
 
 
@@ -304,6 +304,7 @@ FOURS = [at * 37 % 256 for at in range(ROWS * COLS // 2)]
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
 PER_TENSOR = f32(0.0123)
 FOUR_SCALES = [1.125, 1.375, 1.625, 1.875]
+FOUR_SCALE_CODES = [0x39, 0x3B, 0x3D, 0x3F]
 BFLOAT16 = Global("torch", "bfloat16")
 
 
@@ -329,14 +330,48 @@ AS_0_17 = {
     "nvfp4 without a scale for all": (nvfp4(orig_dtype=BFLOAT16, per_tensor_scale=ABSENT), nvfp4_numbers(lambda scale: scale)),
 }
 
+# In the order of cuBLAS: row R of a tile begins at R * 16, and what is not the first of its four scales is NaN here.
+TILE = [FOUR_SCALE_CODES[at // 16] if at % 16 == 0 and at < 16 * ROWS else 0x7F for at in range(512)]
+
+
+def swizzled(shape=(32, 16), codes=None, key="is_swizzled_scales", value=True, **more):
+    return nvfp4(**{"scale": tensor("float8_e4m3fn", list(shape), TILE if codes is None else codes), key: value, **more})
+
+
+def turned(t):
+    """A view whose two dimensions are exchanged."""
+    storage, at, shape, stride, *rest = t.args
+    return Call(t.func, storage, at, shape[::-1], stride[::-1], *rest)
+
+
+NVFP4_SOUND.update({
+    "nvfp4 of 0.18, cuBLAS": (swizzled(orig_dtype=BFLOAT16), NVFP4_SOUND["nvfp4 of 0.18"][1]),
+    "nvfp4 of 0.18, cuBLAS, scales in one row": (swizzled((512,), orig_dtype=BFLOAT16), NVFP4_SOUND["nvfp4 of 0.18"][1]),
+    "nvfp4 up to 0.15, cuBLAS": (swizzled(key="_is_swizzled_scales", _orig_dtype=BFLOAT16), NVFP4_SOUND["nvfp4 up to 0.15"][1]),
+    "nvfp4 of 0.18, cuBLAS, without a scale for all": (swizzled(orig_dtype=BFLOAT16, per_tensor_scale=ABSENT), nvfp4_numbers(lambda scale: scale)),
+    "nvfp4 of 0.18, not cuBLAS": (nvfp4(orig_dtype=BFLOAT16, is_swizzled_scales=False), NVFP4_SOUND["nvfp4 of 0.18"][1]),
+})
+AS_0_17["nvfp4, cuBLAS"] = (swizzled(orig_dtype=BFLOAT16), AS_0_17["nvfp4"][1])
+
 NVFP4_DAMAGED = {
     "nvfp4 of no version": (nvfp4(), "neither orig_dtype nor _orig_dtype says alone in which dtype it is multiplied"),
     "nvfp4 of two versions": (nvfp4(orig_dtype=BFLOAT16, _orig_dtype=BFLOAT16), "neither orig_dtype nor _orig_dtype says alone"),
     "nvfp4 of another dtype": (nvfp4(_orig_dtype=Global("torch", "float64")), "neither orig_dtype nor _orig_dtype says alone"),
     "nvfp4 of 0.18, a scale with a dimension": (nvfp4(orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [1], [PER_TENSOR])), "wanted one number without dimensions"),
     "nvfp4 up to 0.15, two scales for all": (nvfp4(_orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [2], [PER_TENSOR, PER_TENSOR])), "wanted one number"),
-    "nvfp4 of 0.18, cuBLAS": (nvfp4(orig_dtype=BFLOAT16, is_swizzled_scales=True), "in the order of cuBLAS"),
-    "nvfp4 up to 0.15, cuBLAS": (nvfp4(_orig_dtype=BFLOAT16, _is_swizzled_scales=True), "in the order of cuBLAS"),
+    "nvfp4 of 0.18, cuBLAS, no tiles": (nvfp4(orig_dtype=BFLOAT16, is_swizzled_scales=True), "w.scale' is float8_e4m3fn [4, 1]: wanted 512 scales in the order of cuBLAS"),
+    "nvfp4 up to 0.15, cuBLAS, no tiles": (nvfp4(_orig_dtype=BFLOAT16, _is_swizzled_scales=True), "wanted 512 scales in the order of cuBLAS"),
+    "nvfp4 of 0.18, tiles, and not cuBLAS": (swizzled(value=False, orig_dtype=BFLOAT16), "wanted [4, 1] for 4 x 16 numbers"),
+    "nvfp4 of 0.18, cuBLAS, a scale less": (swizzled((511,), TILE[:-1], orig_dtype=BFLOAT16), "wanted 512 scales in the order of cuBLAS"),
+    "nvfp4 of 0.18, cuBLAS, a scale more": (swizzled((513,), TILE + [0x39], orig_dtype=BFLOAT16), "wanted 512 scales in the order of cuBLAS"),
+    "nvfp4 of 0.18, cuBLAS, a tile more": (swizzled((2, 32, 16), TILE * 2, orig_dtype=BFLOAT16), "wanted 512 scales in the order of cuBLAS"),
+    "nvfp4 of 0.18, cuBLAS, scales turned": (swizzled(orig_dtype=BFLOAT16, scale=turned(tensor("float8_e4m3fn", [32, 16], TILE))),
+                                             "w.scale' is float8_e4m3fn [16, 32]: scales in the order of cuBLAS have to lie one behind the other"),
+    "nvfp4 of 0.18, cuBLAS, numbers turned": (swizzled(orig_dtype=BFLOAT16, qdata=turned(tensor("uint8", [16, 8], FOURS + FOURS * 3))),
+                                              "w.qdata' is uint8 [8, 16]: it is transposed, and its scales are in the order of cuBLAS"),
+    "nvfp4 of 0.18, cuBLAS 1": (swizzled(value=1, orig_dtype=BFLOAT16), "its is_swizzled_scales is neither true nor false"),
+    "nvfp4 of 0.18, cuBLAS 0": (nvfp4(orig_dtype=BFLOAT16, is_swizzled_scales=0), "its is_swizzled_scales is neither true nor false"),
+    "nvfp4 of 0.18, cuBLAS a text": (swizzled(value="True", orig_dtype=BFLOAT16), "its is_swizzled_scales is neither true nor false"),
 }
 
 # ---- Float8Tensor of Transformer Engine ----

@@ -498,7 +498,33 @@ def awq_written(case):
     yield BASE + ".weight", parts, named("autoawq", "WQLinear_GEMM.from_linear"), value.to
 
 
-WRITTEN = {"ct": ct_written, "ct_old": ct_written, "fp8_blocks": fp8_written, "bnb_4bits": bnb_4bits_written, "bnb_int8": bnb_int8_written, "gptq": gptq_written, "awq": awq_written}
+def torchao_written(case):
+    """Configurations of torchao whose scales are in the order of cuBLAS, at work."""
+    if not case.name.endswith("swizzled") or load("torchao", torchao) is None:
+        return
+    quantize = importlib.import_module("torchao.quantization").quantize_
+    flatten = importlib.import_module("torchao.prototype.safetensors.safetensors_support").flatten_tensor_state_dict
+    formats = importlib.import_module("torchao.prototype.mx_formats")
+    if "nvfp4" in case.name:
+        config = formats.NVFP4WeightOnlyConfig()
+    else:
+        dtype = json.loads(case.metadata[case.weights[0].name])["_data"]["elem_dtype"]["_data"]
+        if dtype == "float8_e5m2":      # the configuration takes no other than e4m3
+            return
+        config = formats.MXDynamicActivationMXWeightConfig(activation_dtype=getattr(torch, dtype), weight_dtype=getattr(torch, dtype))
+    layer = torch.nn.Linear(416, 144, bias=False).bfloat16()
+    layer.weight.data = plain(144, 416)
+    quantize(layer, config)
+    name = BASE + ".weight"
+    tensors, metadata = flatten({name: layer.weight.data})
+    case.metadata[name] = metadata[name]
+    case.metadata["tensor_names"] = json.dumps(json.loads(case.metadata["tensor_names"]) + [name])
+    own = BASE + "._weight_"
+    yield (name, {full.removeprefix(own): (full, tensor.detach().clone()) for full, tensor in tensors.items()}, named("torchao", type(config).__name__),
+           lambda target: layer.weight.data.dequantize(target))
+
+
+WRITTEN = {"torchao": torchao_written, "ct": ct_written, "ct_old": ct_written, "fp8_blocks": fp8_written, "bnb_4bits": bnb_4bits_written, "bnb_int8": bnb_int8_written, "gptq": gptq_written, "awq": awq_written}
 
 
 def written(case):

@@ -41,6 +41,17 @@ def todays_cases():
         out["nvfp4" + end] = NVFP4Tensor.to_nvfp4(weight(dtype))
         for number, scale in enumerate((0.01, 0.0123, 1.0, 3e-5)):
             out["nvfp4_scale_%d%s" % (number, end)] = NVFP4Tensor.to_nvfp4(weight(dtype), per_tensor_scale=torch.tensor(scale))
+        for rows, cols in ((16, 64), (144, 96), (272, 2112)):     # in the order of cuBLAS
+            key = "_swizzled_%dx%d%s" % (rows, cols, end)
+            out["mxfp8" + key] = MXTensor.to_mx(weight(dtype, rows, cols), torch.float8_e4m3fn, 32, is_swizzled_scales=True)
+            out["mxfp4" + key] = MXTensor.to_mx(weight(dtype, rows, cols), torch.float4_e2m1fn_x2, 32, is_swizzled_scales=True)
+            out["nvfp4" + key] = NVFP4Tensor.to_nvfp4(weight(dtype, rows, cols), is_swizzled_scales=True)
+            out["nvfp4_scale" + key] = NVFP4Tensor.to_nvfp4(weight(dtype, rows, cols), per_tensor_scale=torch.tensor(0.0123), is_swizzled_scales=True)
+        for count, rows in ((3, 128), (2, 112)):
+            key = "_swizzled_experts_%dx%d%s" % (count, rows, end)
+            experts = weight(dtype, count * rows, 96).view(count, rows, 96)
+            out["mxfp8" + key] = MXTensor.to_mx(experts, torch.float8_e4m3fn, 32, is_swizzled_scales=True)
+            out["nvfp4" + key] = NVFP4Tensor.to_nvfp4(experts, is_swizzled_scales=True)
         try:
             out["nvfp4_scale_with_dimension" + end] = NVFP4Tensor.to_nvfp4(weight(dtype), per_tensor_scale=torch.tensor([0.0123]))
         except AssertionError:     # torchao 0.18

@@ -108,6 +108,7 @@ static float slow_round(enum ckpt_dtype dtype, float v)
 struct weight {
 	struct ckpt_quant_weight w;
 	uint8_t *items, *scales, *zeros, *global, *table, *nested_table, *nested_scales;
+	uint8_t *tiles; /* what is read for SCALES, which the slow reader takes */
 	int32_t *row_groups, *col_groups;
 };
 
@@ -409,6 +410,21 @@ static void choose_zeros(struct weight *x, uint64_t scale_rows, uint64_t scale_c
 	w->zeros = memory(x->zeros, len);
 }
 
+/* The scales as cuBLAS has them, and any bytes between them. */
+static void put_in_tiles(struct weight *x, uint64_t scale_rows, uint64_t scale_cols)
+{
+	uint64_t rows = x->w.matrices * scale_rows, across = ceil_div(scale_cols, 4),
+		 len = ceil_div(rows, 128) * across * 512;
+
+	x->tiles = random_numbers(CKPT_DTYPE_UINT8, len);
+	for (uint64_t row = 0; row < rows; row++)
+		for (uint64_t col = 0; col < scale_cols; col++)
+			x->tiles[(row / 128 * across + col / 4) * 512 + row % 32 * 16 +
+				 row % 128 / 32 * 4 + col % 4] = x->scales[row * scale_cols + col];
+	x->w.scales_in_tiles = true;
+	x->w.scales = memory(x->tiles, len);
+}
+
 static void choose_groups(struct weight *x, uint64_t scale_rows, uint64_t scale_cols)
 {
 	struct ckpt_quant_weight *w = &x->w;
@@ -462,6 +478,8 @@ static void choose_weight(struct weight *x, uint32_t most)
 	choose_items(x);
 	choose_scales(x, w->matrices * scale_rows * scale_cols);
 	choose_zeros(x, scale_rows, scale_cols);
+	if (ckpt_dtype_size(w->scale_dtype) == 1 && !x->nested_table && w->zero <= CKPT_QUANT_ZERO_FIXED && below(2))
+		put_in_tiles(x, scale_rows, scale_cols);
 	if (scale_cols <= 2048)
 		choose_groups(x, scale_rows, scale_cols);
 }
@@ -470,6 +488,7 @@ static void clear_weight(struct weight *x)
 {
 	free(x->items);
 	free(x->scales);
+	free(x->tiles);
 	free(x->zeros);
 	free(x->global);
 	free(x->table);
@@ -820,6 +839,30 @@ static const struct ckpt_quant_weight long_weights[] = {
 	  .block_rows = 1,
 	  .block_cols = 2,
 	  .transposed = true },
+	{ .matrices = 3,
+	  .rows = 700,
+	  .cols = 602,
+	  .code = CKPT_QUANT_E2M1,
+	  .block_rows = 1,
+	  .block_cols = 1,
+	  .scales_in_tiles = true },
+	{ .matrices = 2,
+	  .rows = 129,
+	  .cols = 9001, /* more tiles than are read at once */
+	  .code = CKPT_QUANT_NUMBER,
+	  .item = CKPT_DTYPE_FLOAT8_E4M3FN,
+	  .block_rows = 1,
+	  .block_cols = 1,
+	  .scales_in_tiles = true },
+	{ .matrices = 1,
+	  .rows = 1100,
+	  .cols = 1200,
+	  .code = CKPT_QUANT_NUMBER,
+	  .item = CKPT_DTYPE_FLOAT8_E5M2,
+	  .block_rows = 1,
+	  .block_cols = 1,
+	  .scales_in_tiles = true,
+	  .transposed = true },
 };
 
 static void init_long(struct weight *x, size_t i, bool large)
@@ -833,9 +876,11 @@ static void init_long(struct weight *x, size_t i, bool large)
 	}
 	w->to = plain[i % 3];
 	w->difference = w->product = w->scale_in = CKPT_DTYPE_FLOAT32;
-	w->scale_dtype = CKPT_DTYPE_FLOAT32;
+	w->scale_dtype = w->scales_in_tiles ? CKPT_DTYPE_FLOAT8_E8M0FNU : CKPT_DTYPE_FLOAT32;
 	fill_sides(x, w->matrices * ceil_div(w->rows, w->block_rows) *
 			      ceil_div(w->cols, w->block_cols));
+	if (w->scales_in_tiles)
+		put_in_tiles(x, ceil_div(w->rows, w->block_rows), ceil_div(w->cols, w->block_cols));
 }
 
 static void long_weights_are_made_by_many_threads(void **state)
@@ -1041,6 +1086,7 @@ static void what_cannot_be_is_refused(void **state)
 			     col_beyond[] = { 0, 0, 0, 0, 1, 1, 1, 2 },
 			     uneven[] = { 0, 0, 0, 1, 1, 1, 1, 1 },
 			     in_order[] = { 0, -1, 5, 6, 7, 8, 9, 10 };
+	static const uint8_t tile[512];
 	struct ckpt_quant_weight w = small_weight();
 
 	(void)state;
@@ -1076,6 +1122,16 @@ static void what_cannot_be_is_refused(void **state)
 	w.zero_dtype = CKPT_DTYPE_FLOAT32;
 	w.zeros.len = 16;
 	w.transposed = true;
+	assert_int_equal(open_and_read(&w), CKPT_E_UNSUPPORTED);
+	w = small_weight();
+	w.scales_in_tiles = true; /* of float32 */
+	assert_int_equal(open_and_read(&w), CKPT_E_UNSUPPORTED);
+	w.scale_dtype = CKPT_DTYPE_UINT8;
+	w.scales = memory(tile, sizeof(tile));
+	assert_int_equal(open_and_read(&w), 0);
+	w.zero = CKPT_QUANT_ZERO_NUMBER;
+	w.zero_dtype = CKPT_DTYPE_INT8;
+	w.zeros = memory("0123", 4);
 	assert_int_equal(open_and_read(&w), CKPT_E_UNSUPPORTED);
 }
 
