@@ -521,9 +521,24 @@ static int fill_mx(struct ckpt_quant_group *g, const json_t *data, struct ckpt_e
 }
 
 /*
- * get_hp_scales() multiplies the two scales in float32 since 0.18, which takes a second scale without dimensions only; versions before
- * in the dtype of the weight, to which torch rounds both first, unless the second scale has a dimension. Up to 0.15 that dtype is called
- * _orig_dtype, and from 0.16 on orig_dtype: no file of 0.16 and 0.17 says that it is not of 0.18, which reads them as its own.
+ * The second scale as get_hp_scales() can multiply by it. 0.18 takes one number, or [E, 1, 1] for the matrices of experts. Versions before
+ * have the scales in cuBLAS' order as those of one matrix there.
+ */
+static bool fits_nvfp4_global(const struct ckpt_quant_group *g, bool is_before)
+{
+	const struct ckpt_tensor *global = ckpt_quant_tensor(g, CKPT_PART_GLOBAL);
+	bool is_by_matrix = ckpt_fill_has_shape(g, CKPT_PART_GLOBAL, 1, 1),
+	     is_one = ckpt_shape_numel(global->shape, global->ndim) == 1;
+
+	if (is_before)
+		return (is_one && global->ndim <= 1) || (is_by_matrix && (is_one || !g->weight.scales_in_tiles));
+	return !global->ndim || (global->ndim == 3 && (is_one || is_by_matrix));
+}
+
+/*
+ * get_hp_scales() multiplies the two scales in float32 since 0.18; versions before in the dtype of the weight, to which torch rounds both
+ * first, unless the second scale has a dimension. Up to 0.15 that dtype is called _orig_dtype, and from 0.16 on orig_dtype: no file of 0.16
+ * and 0.17 says that it is not of 0.18, which reads them as its own.
  */
 static int set_nvfp4_scales(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)
 {
@@ -539,8 +554,8 @@ static int set_nvfp4_scales(struct ckpt_quant_group *g, const json_t *data, stru
 			"neither orig_dtype nor _orig_dtype says alone in which dtype it is multiplied");
 	if (is_before && !global->ndim)
 		g->weight.scale_in = ckpt_fill_is_wide(before) ? before : now;
-	return want(g, CKPT_PART_GLOBAL, is_before ? ckpt_fill_is_single(g, CKPT_PART_GLOBAL) : global->ndim == 0,
-		    is_before ? "one number" : "one number without dimensions", err);
+	return want(g, CKPT_PART_GLOBAL, fits_nvfp4_global(g, is_before),
+		    is_before ? "one number" : "one number without dimensions, or [E, 1, 1] for E matrices", err);
 }
 
 static int fill_nvfp4(struct ckpt_quant_group *g, const json_t *data, struct ckpt_error *err)

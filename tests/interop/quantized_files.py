@@ -766,6 +766,23 @@ def torchao_nvfp4_swizzled(name, tops):
     return torchao_finish(case)
 
 
+def torchao_nvfp4_experts(name):
+    """A second scale for each matrix, and one for all that has dimensions, as 0.18 takes them: with scales row by row and in the order of cuBLAS."""
+    case = torchao(name, {"_type": "NVFP4DynamicActivationNVFP4WeightConfig", "_version": 1, "_data": {}})
+    for n, (shape, stored, tops) in enumerate((((3, 128, 48), (3, 32, 16), [1.7e-4, 3e38, 0.03]), ((2, 112, 80), (2, 32, 32), [0.4, 1e-41]), ((3, 32, 64), None, [0.5, 2e-3, 7e4]),
+                                               ((2, 5, 16), None, [0.7]), ((2, 128, 16), (64, 16), [0.7]), ((16, 48), None, [0.03]), ((144, 48), (64, 16), [0.03]))):
+        seeded(name, n)
+        items, scale = codes_of(torch.uint8, (*shape[:-1], shape[-1] // 2)), codes_of(E4M3, (*shape[:-1], shape[-1] // 16))
+        top = torch.tensor(tops).view(-1, 1, 1)
+        data = {"is_swizzled_scales": stored is not None, "use_triton_kernel": False, "act_quant_kwargs": None, "block_size": 16, "orig_dtype": dtype_data(BF16)}
+
+        def formula(target, i=items, s=scale, t=top):
+            return (e2m1(i) * (t * s.to(F32)).view(s.shape).repeat_interleave(16, -1)).to(target)
+        torchao_add(case, n, "NVFP4Tensor", data, formula, of="mlp.experts.w%d" % n, per_tensor_scale=top, qdata=items,
+                    scale=scale if stored is None else to_blocked(scale, stored))
+    return torchao_finish(case)
+
+
 def torchao_nvfp4(name):
     case = torchao(name, {"_type": "NVFP4WeightOnlyConfig", "_version": 1, "_data": {}})
     for n, top in enumerate((None, 1.7e-4, 1e-41, 3e38)):
@@ -865,6 +882,7 @@ def cases():
     yield torchao_mx_swizzled("torchao_mxfp8_swizzled", False)
     yield torchao_mx_swizzled("torchao_mxfp8_e5m2_swizzled", False, E5M2)
     yield torchao_mx_swizzled("torchao_mxfp4_swizzled", True)
+    yield torchao_nvfp4_experts("torchao_nvfp4_experts")
     yield torchao_nvfp4_swizzled("torchao_nvfp4_swizzled", ())
     yield torchao_nvfp4_swizzled("torchao_nvfp4_swizzled_scaled", (1.7e-4, 1e-41, 3e38, 0.03))
     # Large enough for several threads and for more than one band of rows.

@@ -284,9 +284,9 @@ AFFINE_DAMAGED.update({
 # ---- NVFP4Tensor of torchao ----
 
 
-def nvfp4(**more):
+def nvfp4(shape=(ROWS, COLS), **more):
     """Codes 1 to 7 and their negatives, a scale of float8 for 16 of them, and one for all. `orig_dtype` is what 0.16 and later have, `_orig_dtype` what is older."""
-    return wrapper("torchao.prototype.mx_formats.nvfp4_tensor", "NVFP4Tensor", "bfloat16", [ROWS, COLS], without_absent({
+    return wrapper("torchao.prototype.mx_formats.nvfp4_tensor", "NVFP4Tensor", "bfloat16", list(shape), without_absent({
         "qdata": tensor("uint8", [ROWS, COLS // 2], FOURS), "scale": tensor("float8_e4m3fn", [ROWS, 1], FOUR_SCALE_CODES),
         "per_tensor_scale": tensor("float32", [], [PER_TENSOR]), "block_size": 16, **more}))
 
@@ -351,6 +351,23 @@ NVFP4_SOUND.update({
     "nvfp4 of 0.18, cuBLAS, without a scale for all": (swizzled(orig_dtype=BFLOAT16, per_tensor_scale=ABSENT), nvfp4_numbers(lambda scale: scale)),
     "nvfp4 of 0.18, not cuBLAS": (nvfp4(orig_dtype=BFLOAT16, is_swizzled_scales=False), NVFP4_SOUND["nvfp4 of 0.18"][1]),
 })
+
+
+def experts(*of_each, **more):
+    """The four rows as two matrices. OF_EACH: the shape of a second scale, and its numbers."""
+    return nvfp4((2, ROWS // 2, COLS), **{"qdata": tensor("uint8", [2, ROWS // 2, COLS // 2], FOURS), "scale": tensor("float8_e4m3fn", [2, ROWS // 2, 1], FOUR_SCALE_CODES),
+                                          "per_tensor_scale": tensor("float32", *of_each), **more})
+
+
+PER_EXPERT = [PER_TENSOR, 2.5]
+OF_EXPERTS = [f32(E2M1[FOURS[at // 2] >> at % 2 * 4 & 15] * f32(FOUR_SCALES[at // COLS] * PER_EXPERT[at // COLS // 2])) for at in range(ROWS * COLS)]
+TILES = tensor("float8_e4m3fn", [32, 16], TILE)
+NVFP4_SOUND.update({
+    "nvfp4 of 0.18, a scale for each matrix": (experts([2, 1, 1], PER_EXPERT, orig_dtype=BFLOAT16), OF_EXPERTS),
+    "nvfp4 of 0.18, a scale for each matrix, cuBLAS": (experts([2, 1, 1], PER_EXPERT, orig_dtype=BFLOAT16, scale=TILES, is_swizzled_scales=True), OF_EXPERTS),
+    "nvfp4 of 0.18, one of three dimensions": (nvfp4(orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [1, 1, 1], [PER_TENSOR])), NVFP4_SOUND["nvfp4 of 0.18"][1]),
+    "nvfp4 up to 0.15, a scale for each matrix": (experts([2, 1, 1], PER_EXPERT, _orig_dtype=BFLOAT16), OF_EXPERTS),
+})
 AS_0_17["nvfp4, cuBLAS"] = (swizzled(orig_dtype=BFLOAT16), AS_0_17["nvfp4"][1])
 
 NVFP4_DAMAGED = {
@@ -358,6 +375,12 @@ NVFP4_DAMAGED = {
     "nvfp4 of two versions": (nvfp4(orig_dtype=BFLOAT16, _orig_dtype=BFLOAT16), "neither orig_dtype nor _orig_dtype says alone"),
     "nvfp4 of another dtype": (nvfp4(_orig_dtype=Global("torch", "float64")), "neither orig_dtype nor _orig_dtype says alone"),
     "nvfp4 of 0.18, a scale with a dimension": (nvfp4(orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [1], [PER_TENSOR])), "wanted one number without dimensions"),
+    "nvfp4 of 0.18, two scales for two matrices": (experts([2], PER_EXPERT, orig_dtype=BFLOAT16), "wanted one number without dimensions, or [E, 1, 1]"),
+    "nvfp4 of 0.18, three scales for two matrices": (experts([3, 1, 1], PER_EXPERT + [1], orig_dtype=BFLOAT16), "wanted one number without dimensions, or [E, 1, 1]"),
+    "nvfp4 of 0.18, two scales for one matrix": (nvfp4(orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [2, 1, 1], PER_EXPERT)), "wanted one number without dimensions"),
+    "nvfp4 of 0.18, a scale of two dimensions": (nvfp4(orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [1, 1], [PER_TENSOR])), "wanted one number without dimensions"),
+    "nvfp4 up to 0.15, two scales for two matrices": (experts([2], PER_EXPERT, _orig_dtype=BFLOAT16), "wanted one number"),
+    "nvfp4 up to 0.15, a scale for each matrix, cuBLAS": (experts([2, 1, 1], PER_EXPERT, _orig_dtype=BFLOAT16, scale=TILES, _is_swizzled_scales=True), "wanted one number"),
     "nvfp4 up to 0.15, two scales for all": (nvfp4(_orig_dtype=BFLOAT16, per_tensor_scale=tensor("float32", [2], [PER_TENSOR, PER_TENSOR])), "wanted one number"),
     "nvfp4 of 0.18, cuBLAS, no tiles": (nvfp4(orig_dtype=BFLOAT16, is_swizzled_scales=True), "w.scale' is float8_e4m3fn [4, 1]: wanted 512 scales in the order of cuBLAS"),
     "nvfp4 up to 0.15, cuBLAS, no tiles": (nvfp4(_orig_dtype=BFLOAT16, _is_swizzled_scales=True), "wanted 512 scales in the order of cuBLAS"),

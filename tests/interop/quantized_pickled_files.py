@@ -52,6 +52,14 @@ def todays_cases():
             experts = weight(dtype, count * rows, 96).view(count, rows, 96)
             out["mxfp8" + key] = MXTensor.to_mx(experts, torch.float8_e4m3fn, 32, is_swizzled_scales=True)
             out["nvfp4" + key] = NVFP4Tensor.to_nvfp4(experts, is_swizzled_scales=True)
+        experts = weight(dtype, 3 * 128, 96).view(3, 128, 96)
+        for order, is_swizzled in (("", False), ("_swizzled", True)):
+            try:
+                t = NVFP4Tensor.to_nvfp4(experts, per_tensor_scale=torch.tensor([0.0123, 1.5, 3e-5]).view(3, 1, 1), is_swizzled_scales=is_swizzled)
+                t.dequantize(dtype)
+            except (AssertionError, RuntimeError):     # torchao up to 0.17, of which some take no such scales, and none does in the order of cuBLAS
+                continue
+            out["nvfp4_scale_of_experts%s%s" % (order, end)] = t
         try:
             out["nvfp4_scale_with_dimension" + end] = NVFP4Tensor.to_nvfp4(weight(dtype), per_tensor_scale=torch.tensor([0.0123]))
         except AssertionError:     # torchao 0.18
