@@ -398,6 +398,7 @@ static void check_attributes(struct ckpt_scan_checked_call *c, const struct ckpt
 	if (!ckpt_scan_are_attributes(c->w, state))
 		say_not_understood(c, "wanted a dict of attributes, or a pair of them, of which torch prints anything else");
 	ckpt_scan_tensor_attributes(c->w, state);
+	ckpt_scan_called_attributes(c->w, state);
 }
 
 /*

@@ -204,6 +204,30 @@ static bool is_block(const char *layout)
 	return !strcmp(layout, "sparse_bsr") || !strcmp(layout, "sparse_bsc");
 }
 
+/* Do the indices of a batch lie one behind the other? */
+static bool are_dense(const struct sparse_part *part)
+{
+	const struct ckpt_tensor *t = &part->array->t;
+
+	return t->stride && t->ndim && (t->stride[t->ndim - 1] == 1 || !part->info.numel);
+}
+
+/* The sizes in front are those of the whole, and so are those of values behind: batches, and what each value is. */
+static bool are_of_shape(const struct sparse_part *starts, const struct sparse_part *places, const struct sparse_part *values, const struct ckpt_tensor *t, bool blocks)
+{
+	uint32_t batch = starts->info.ndim - 1, first = batch + (blocks ? 3 : 1), dense = values->info.ndim - first;
+
+	if (t->ndim != batch + 2 + dense || !are_dense(starts) || !are_dense(places))
+		return false;
+	for (uint32_t i = 0; i < batch; i++)
+		if (starts->info.shape[i] != t->shape[i] || places->info.shape[i] != t->shape[i] || values->info.shape[i] != t->shape[i])
+			return false;
+	for (uint32_t i = 0; i < dense; i++)
+		if (values->info.shape[first + i] != t->shape[batch + 2 + i])
+			return false;
+	return true;
+}
+
 /* How often the columns of each row begin, from 0 to the number of values; and these columns. */
 static int check_parts(const struct sparse_part *starts, const struct sparse_part *places, const struct sparse_part *values, const struct ckpt_tensor *t, bool *out,
 		       struct ckpt_error *err)
@@ -213,7 +237,7 @@ static int check_parts(const struct sparse_part *starts, const struct sparse_par
 	uint64_t lines, across, each, count, first, last;
 	int rc = 0;
 
-	*out = starts->info.ndim && places->info.ndim == batch + 1 && t->ndim >= batch + 2 && values->info.ndim >= batch + (blocks ? 3 : 1);
+	*out = starts->info.ndim && places->info.ndim == batch + 1 && t->ndim >= batch + 2 && values->info.ndim >= batch + (blocks ? 3 : 1) && are_of_shape(starts, places, values, t, blocks);
 	if (!*out)
 		return 0;
 	lines = t->shape[batch + !by_rows];

@@ -187,6 +187,31 @@ static const char *const parts_of_tensors[] = {
 	"name", "names", "nbytes", "ndim", "output_nr", "real", "requires_grad", "retains_grad", "shape", "volatile", NULL
 };
 
+/*
+ * torch.load() calls these of each sparse tensor when all is read: torch/_utils.py, _validate_loaded_sparse_tensors(). Of one that
+ * becomes of a package's class, another object is in its list.
+ */
+static const char *const called_of_tensors[] = { "_indices", "_values", "ccol_indices", "col_indices", "crow_indices", "indices", "is_coalesced", "row_indices", "size", "sparse_dim", "dense_dim", "values", "layout", NULL };
+
+static void check_called_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *dict)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(dict);
+	char shown[80];
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count && ckpt_scan_may_look(w, 1); i += 2)
+		if (is_one_of(pairs->items[i], called_of_tensors))
+			ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "sets the attribute '%s' of a tensor, which a load calls",
+				       ckpt_escape(shown, sizeof(shown), pairs->items[i]->u.bytes.ptr, pairs->items[i]->u.bytes.len));
+}
+
+void ckpt_scan_called_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	if (state->kind != CKPT_TUPLE)
+		check_called_attributes(w, state);
+	for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < state->u.seq.count && i < 4; i++)
+		check_called_attributes(w, state->u.seq.items[i]);
+}
+
 static void check_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *dict)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(dict);
@@ -254,8 +279,10 @@ void ckpt_scan_keep_attributes(struct ckpt_scan_walk *w, const struct ckpt_value
 
 void ckpt_scan_check_kept_attributes(struct ckpt_scan_walk *w)
 {
-	for (uint32_t i = 0; i < w->kept_attributes_count && w->s->rc == 0 && !w->s->no_memory; i++)
+	for (uint32_t i = 0; i < w->kept_attributes_count && w->s->rc == 0 && !w->s->no_memory; i++) {
 		ckpt_scan_tensor_attributes(w, w->kept_attributes[i]);
+		ckpt_scan_called_attributes(w, w->kept_attributes[i]);
+	}
 }
 
 /* Is not all that V holds in sight, because a call made it? */

@@ -343,6 +343,9 @@ void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *b
 /* Is STATE what torch takes for the attributes of a tensor: a dict, or a pair of dicts? */
 bool ckpt_scan_are_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);
 
+/* Of a tensor of torch's own classes: none that a load calls when all is read. */
+void ckpt_scan_called_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);
+
 /* The same of a tensor, on which each is set by its name: it has parts of its own under some. */
 void ckpt_scan_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);
 

@@ -777,6 +777,20 @@ def printed_states():
         both("fine_state_%s_type" % name, reduce_("torch._tensor", "_rebuild_from_type_v2", NAME("torch._utils", "_rebuild_meta_tensor_no_storage"), parameter, meta, state), "attributes as torch writes them", {"plain"})
 
 
+def called_at_the_end():
+    """What torch.load calls of each sparse tensor when all is read, on the tensor itself."""
+    partial = reduce_("functools", "partial", NAME("mypkg.tools", "touch"), "text")
+    layout = reduce_("torch.serialization", "_get_layout", "torch.sparse_coo")
+    tensor = value((layout, (TENSOR, TENSOR, (4, 4))))
+    for name in ("_indices", "_values", "size", "is_coalesced", "crow_indices", "col_indices", "ccol_indices", "row_indices", "values", "layout"):
+        for what, item in (("number", 5), ("partial", partial), ("function", NAME("mypkg.tools", "touch")), ("class", NAME("torch", "FloatStorage"))):
+            for place, state in (("dict", {name: item}), ("pair", (None, {name: item})), ("ordered", EMPTY + value(name) + value(item) + b"s")):
+                for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
+                    both("called_%s_%s_%s_%s_%s" % (name, what, place, module[6:8], function[-4:]), reduce_(module, function, NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), tensor, state), "a load calls this attribute", {"dangerous"})
+            for module in ("torch._tensor", "torch.tensor"):
+                both("called_%s_%s_kept_%s" % (name, what, module[6:8]), b"}q\x330" + reduce_(module, "_rebuild_from_type", NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), tensor, b"h\x33") + b"0h\x33" + value(name) + value(item) + b"s", "the same, put into the dict that the tensor keeps", {"dangerous"})
+
+
 def asked():
     """What asks a tensor its number, before that is read, and what gives a tensor the bytes of somebody else."""
     for name, body in {
@@ -895,5 +909,6 @@ same_keys()
 attributes()
 arguments_as_values()
 printed_states()
+called_at_the_end()
 asked()
 harmless()

@@ -70,6 +70,17 @@ def generators():
     both("generator_alone", lambda s: value([NAME("torch", "Generator") + value(("cpu",)) + b"R", s.tensor("Byte", state)]), "a generator without a state, and a tensor", FINE)
 
 
+def product(sizes):
+    out = 1
+    for size in sizes:
+        out *= size
+    return out
+
+
+def steps(sizes):
+    return tuple(product(sizes[i + 1:]) for i in range(len(sizes)))
+
+
 def sparse():
     rows, columns = [0, 1, 3], [0, 4, 2]
     values = [1.0, 2.0, 3.0]
@@ -110,6 +121,18 @@ def sparse():
         for name, starts, places, right in (("sorted", [0, 2, 2, 5], [1, 4, 0, 1, 2], True), ("first", [0, 2, 2, 5], [4, 1, 0, 1, 2], False), ("last", [0, 2, 2, 5], [1, 4, 0, 2, 1], False), ("twice", [0, 2, 2, 5], [1, 1, 0, 1, 2], False),
                                             ("empty", [0, 0, 0, 0, 2], [0, 1], True), ("long", list(range(0, 5001, 5)), list(range(5)) * 1000, True), ("long_last", list(range(0, 5001, 5)), [*list(range(5)) * 999, 0, 1, 2, 3, 3], False)):
             both("csr_lines_%s%s" % (name, function[15:19]), lines(starts, places, function), "columns that grow in each row" if right else "columns out of order, of which torch keeps a list", FINE if right else NOT_DECIDED)
+
+    def batches(starts, places, values, shape, function):
+        def make(s):
+            return reduce_("torch._utils", function, CSR, (s.tensor("Long", [0, 1, 1, 2] * (starts[0] if len(starts) > 1 else 1), starts, steps(starts)), s.tensor("Long", [0, 1] * (places[0] if len(places) > 1 else 1), places, steps(places)),
+                                                          s.tensor("Float", [1.0] * product(values), values, steps(values)), shape))
+        return make
+
+    for function in ("_rebuild_sparse_tensor", "_rebuild_sparse_csr_tensor"):
+        for name, starts, places, of, shape, right in (("one", (1, 4), (1, 2), (1, 2), (1, 3, 4), True), ("two", (2, 4), (2, 2), (2, 2), (2, 3, 4), True), ("dense", (4,), (2,), (2, 3), (3, 4, 3), True), ("more", (1, 4), (1, 2), (1, 2), (2, 3, 4), False),
+                                                       ("fewer", (2, 4), (2, 2), (2, 2), (1, 3, 4), False), ("places", (2, 4), (1, 2), (2, 2), (2, 3, 4), False), ("values", (2, 4), (2, 2), (1, 2), (2, 3, 4), False), ("no_dense", (4,), (2,), (2, 1), (3, 4), False),
+                                                       ("other_dense", (4,), (2,), (2, 3), (3, 4, 2), False), ("only_dense", (4,), (2,), (2,), (3, 4, 1), False)):
+            both("csr_batches_%s%s" % (name, function[15:19]), batches(starts, places, of, shape, function), "sizes that belong together" if right else "sizes that do not", FINE if right else NOT_DECIDED)
 
     def csr(first="Long", second="Long", strides=(1,), value_strides=(1,), location="cpu", function="_rebuild_sparse_tensor"):
         def make(s):
