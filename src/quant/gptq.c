@@ -248,14 +248,24 @@ static void set_only_zero(struct ckpt_quant_group *g)
 
 /*
  * gptqmodel 7.7, nn_modules/qlinear/torch.py, TorchQuantEmbeddings: the weight of an embedding is packed as it is, and that of a layer
- * turned around. Only the name tells; config.json does not.
+ * turned around; nothing in the file tells. The vocabulary is one side of an embedding, and the other one of the last layer; else the
+ * name is all that there is: "embed_tokens", "wte", and not "embed_proj", which is a layer.
  */
-static bool is_embedding(const struct ckpt_quant_group *g)
+static bool is_embedding(const struct ckpt_quant_group *g, uint64_t inputs, uint64_t outputs)
 {
+	static const char *const layers[] = { "proj", "dense", "linear", "mapping", "out" };
+	const json_t *root = g->quant->config.root;
+	int64_t said = ckpt_quant_config_int(root, "vocab_size", ckpt_quant_config_int(json_object_get(root, "text_config"), "vocab_size", 0));
+	uint64_t words = said > 0 ? (uint64_t)said : 0;
 	const char *dot = memrchr(g->base, '.', g->base_len), *last = dot ? dot + 1 : g->base;
 	size_t len = g->base_len - (size_t)(last - g->base);
 
-	return (len == 3 && (!memcmp(last, "wte", 3) || !memcmp(last, "wpe", 3))) || memmem(last, len, "embed", 5);
+	if (words && (inputs == words) != (outputs == words))
+		return inputs == words;
+	for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++)
+		if (memmem(last, len, layers[i], strlen(layers[i])))
+			return false;
+	return (len == 3 && (!memcmp(last, "wte", 3) || !memcmp(last, "wpe", 3))) || memmem(last, len, "emb", 3);
 }
 
 int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
@@ -270,8 +280,6 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 	int64_t size;
 	int rc = check_common(g, err);
 
-	if (rc == 0 && is_embedding(g))
-		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.200s' is an embedding, whose weight gptqmodel does not turn around: ckpt does not know that", g->parts[CKPT_PART_ITEMS].entry->t->name);
 	if (rc == 0)
 		rc = find_dynamic(g, &own, err);
 	if (rc == 0)
@@ -287,6 +295,8 @@ int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)
 		return ckpt_quant_misfit(g, CKPT_PART_ITEMS, err,
 					 "its rows are no whole numbers of %u bits", w->bits);
 	inputs = items->shape[0] * 32 / w->bits;
+	if (is_embedding(g, groups && groups->ndim == 1 ? groups->shape[0] : inputs, cols))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.200s' is an embedding, whose weight gptqmodel does not turn around: ckpt does not know that", items->name);
 	if (cols > UINT64_MAX / 64 || zeros->shape[0] != scales->shape[0] ||
 	    zeros->shape[1] != cols / 32 * w->bits + (cols % 32 * w->bits + 31) / 32)
 		return ckpt_quant_misfit(g, CKPT_PART_ZEROS, err,

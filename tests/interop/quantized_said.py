@@ -181,6 +181,9 @@ CASES = {
         ({Q + "bits": GONE, Q + "w_bit": 4}, SAME)],
     "gptq": [
         *((lambda file, name=name: rename(file, name), "' is an embedding") for name in ("wte", "wpe", "model.embed_tokens", "a.word_embeddings")),
+        *((lambda file, name=name: rename(file, name), ADDED) for name in ("embed_out", "a.embed_proj", "embedding_hidden_mapping_in", "unembedding_projection", "embed.0")),
+        *((lambda file, said=said: file.config.update(said), wanted) for said, wanted in (({"vocab_size": 96}, "' is an embedding"), ({"vocab_size": 64}, SAME), ({"text_config": {"vocab_size": 96}}, "' is an embedding"), ({"vocab_size": 100}, SAME))),
+        (lambda file: (rename(file, "embed_tokens"), file.config.update(vocab_size=64)), ADDED),
         # transformers reads config.json, where the form that is not said is gptq
         ({Q + "checkpoint_format": GONE, "quantize_config.json": {**GPTQ, "checkpoint_format": "gptq_v2"}}, "quantize_config.json: says another format than config.json beside it"),
         ({Q + "checkpoint_format": GONE, "quantize_config.json": {**GPTQ, "checkpoint_format": "gptq"}}, SAME), ({"quantize_config.json": GPTQ}, SAME),
