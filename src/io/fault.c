@@ -102,6 +102,11 @@ int ckpt_io_punch(int fd, off_t off, off_t len)
 	return rc;
 }
 
+int ckpt_io_reserve(int fd, off_t off, off_t len)
+{
+	return ckpt_io_fails(CKPT_IO_RESERVE) ? -1 : fallocate(fd, FALLOC_FL_KEEP_SIZE, off, len);
+}
+
 int ckpt_io_sync(int fd)
 {
 	int rc = ckpt_io_fails(CKPT_IO_SYNC) ? -1 : fsync(fd);

@@ -32,6 +32,7 @@ enum ckpt_io_op {
 	CKPT_IO_SEND,
 	CKPT_IO_RECV,
 	CKPT_IO_POLL,
+	CKPT_IO_RESERVE,
 };
 
 /*
@@ -62,6 +63,7 @@ ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t 
 int ckpt_io_clone(int in, int out);
 int ckpt_io_truncate(int fd, off_t size);
 int ckpt_io_punch(int fd, off_t off, off_t len);
+int ckpt_io_reserve(int fd, off_t off, off_t len); /* blocks on the disk; the size stays */
 int ckpt_io_sync(int fd);
 int ckpt_io_sync_dir(int fd);
 int ckpt_io_linkat(int old_dir, const char *old_path, int new_dir, const char *new_path, int flags);

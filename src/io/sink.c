@@ -40,6 +40,7 @@
 enum {
 	PAGE = 4096,
 	WRITE_BACK = 8 << 20, /* written back at a time */
+	EXPECTED = 1 << 20,   /* for less it is not worth a call */
 };
 
 struct ckpt_sink {
@@ -56,6 +57,7 @@ struct ckpt_sink {
 	const volatile int *cancel; /* of TO; may be NULL */
 	uint8_t *map; /* of MAP_SIZE bytes; NULL: it is written to by calls */
 	size_t map_size;
+	bool is_ext4;
 	_Atomic uint64_t started;   /* write-back was asked for up to here */
 	_Atomic uint64_t least_size; /* see ckpt_sink_reach() */
 };
@@ -221,6 +223,13 @@ static void map_output(struct ckpt_sink *sink, uint64_t size)
 	sink->map_size = (size_t)size;
 }
 
+static bool is_ext4(int fd)
+{
+	struct statfs kind;
+
+	return fstatfs(fd, &kind) == 0 && kind.f_type == EXT4_SUPER_MAGIC;
+}
+
 /* With RC of what went before: is there room, and let it have its size. */
 static int finish_open(struct ckpt_sink *sink, int rc, const char *name, uint64_t size, uint64_t need,
 		       struct ckpt_sink **out, struct ckpt_error *err)
@@ -234,6 +243,7 @@ static int finish_open(struct ckpt_sink *sink, int rc, const char *name, uint64_
 		rc = set_size(sink, size, err);
 	if (rc == 0 && size)
 		map_output(sink, size);
+	sink->is_ext4 = rc == 0 && is_ext4(sink->fd);
 	if (rc < 0)
 		ckpt_sink_discard(sink);
 	else
@@ -319,6 +329,14 @@ static int write_mapped(struct ckpt_sink *sink, uint64_t off, const void *bytes,
 	if (rc < 0)
 		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot write"), sink->path, NULL, CKPT_NO_OFFSET);
 	return 0;
+}
+
+void ckpt_sink_expect(struct ckpt_sink *sink, uint64_t off, uint64_t len)
+{
+	if (!sink->is_ext4 || len < EXPECTED)
+		return;
+	while (ckpt_io_reserve(sink->fd, (off_t)off, (off_t)len) < 0 && errno == EINTR)
+		;
 }
 
 int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,

@@ -186,6 +186,7 @@ int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *rec
 					      .ctx = &c };
 	int rc;
 
+	ckpt_sink_expect(sink, at, recipe->len);
 	if (recipe->kind == CKPT_RECIPE_MADE)
 		return ckpt_copy_made(workers, ckpt_recipe_made(recipe), sink, at, tick, tick_ctx,
 				      moved, err);

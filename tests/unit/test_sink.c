@@ -699,6 +699,46 @@ static void a_full_tmpfs_is_an_error(void **state)
 	free(path);
 }
 
+/* A hint: with or without it, and where it is refused, the file has its bytes and its hole. */
+static void what_is_expected_has_its_blocks(void **state)
+{
+	enum { SIZE = 6 << 20, FROM = 2 << 20, LEN = 2 << 20 };
+	static const int codes[] = { 0, ENOSPC, EOPNOTSUPP, EINTR };
+	char *path = unit_path(folder, "expected");
+	struct ckpt_buf want = { 0 };
+	struct statfs kind;
+	struct stat st;
+
+	(void)state;
+	for (size_t i = 0; i < SIZE; i++)
+		ckpt_buf_add_u8(&want, i >= FROM && i < FROM + LEN ? (uint8_t)(i * 7 + 1) : 0);
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		struct fault fault = { .op = CKPT_IO_RESERVE, .code = codes[i], .at = 1 };
+		struct ckpt_sink *sink;
+		bool has_blocks;
+
+		assert_int_equal(ckpt_sink_open(path, SIZE, 0, CKPT_SINK_REPLACE, 0666, &sink, &err), 0);
+		assert_int_equal(fstatfs(ckpt_sink_fd(sink), &kind), 0);
+		has_blocks = kind.f_type == EXT4_SUPER_MAGIC && (codes[i] == 0 || codes[i] == EINTR);
+		ckpt_io_set_hook(inject, &fault);
+		ckpt_sink_expect(sink, FROM, LEN);
+		ckpt_sink_expect(sink, 0, 4096); /* not worth it */
+		ckpt_io_set_hook(NULL, NULL);
+		assert_int_equal(fault.seen, kind.f_type != EXT4_SUPER_MAGIC ? 0 : codes[i] == EINTR ? 2 : 1);
+		assert_int_equal(fstat(ckpt_sink_fd(sink), &st), 0);
+		assert_int_equal(st.st_size, SIZE);
+		assert_int_equal((uint64_t)st.st_blocks * 512 >= LEN, has_blocks);
+		assert_int_equal(ckpt_sink_write(sink, FROM, want.data + FROM, LEN, &err), 0);
+		assert_int_equal(ckpt_sink_commit(sink, &err), 0);
+		assert_file(path, &want);
+		assert_int_equal(stat(path, &st), 0);
+		assert_true((uint64_t)st.st_blocks * 512 < LEN + (1 << 20));
+	}
+	unlink(path);
+	free(path);
+	ckpt_buf_clear(&want);
+}
+
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 UNIT_SUITE(test_sink)
@@ -709,6 +749,7 @@ UNIT_SUITE(test_sink)
 		WITH_FILE(a_temporary_name_that_is_taken_is_drawn_again),
 		WITH_FILE(a_copy_that_the_kernel_refuses_goes_through_memory),
 		WITH_FILE(interrupted_calls_are_made_again),
+		WITH_FILE(what_is_expected_has_its_blocks),
 		WITH_FILE(a_folder_that_cannot_be_synced_is_reported),
 		WITH_FILE(without_sync_nothing_is_synced),
 		WITH_FILE(an_existing_file_is_not_replaced_unasked),
