@@ -178,9 +178,9 @@ class Bench:
     def clean(self):
         shutil.rmtree(self.out, ignore_errors=True)
 
-    def prepare(self, source, writes=True):
+    def prepare(self, source, writes=True, room=None):
         """The same state before every run: no output, nothing left to write back, input in memory, and
-        memory for what is to come where the run writes."""
+        memory for what is to come where the run writes: ROOM bytes, or two and a half times the input."""
         self.clean()
         os.makedirs(self.out)
         os.sync()
@@ -190,7 +190,7 @@ class Bench:
                 while file.readinto(block):
                     pass
         if writes:
-            touch_free_memory(5 * sum(map(os.path.getsize, files_of(source))) // 2)
+            touch_free_memory(room or 5 * sum(map(os.path.getsize, files_of(source))) // 2)
 
     def command(self, *argv):
         """A contender that runs ARGV."""
@@ -230,13 +230,13 @@ class Bench:
             print("left out: " + facts["error"])
         return facts.get("same")
 
-    def series(self, source, *contenders, writes=True):
+    def series(self, source, *contenders, writes=True, room=None):
         """Interleaved runs, who begins changes from round to round, the first round dropped."""
         results = [[] for _ in contenders]
         for number in range(self.options.runs):
             turn = list(range(len(contenders)))
             for i in turn[number % len(turn):] + turn[:number % len(turn)]:
-                self.prepare(source, writes)
+                self.prepare(source, writes, room)
                 results[i].append(contenders[i]())
         self.clean()
         return [None if None in r else Series(*zip(*r[1:])) for r in results]
@@ -536,13 +536,14 @@ class Bench:
             cast = self.command(self.ckpt, "cast", "--no-sync", "--dequantize", "bf16", source, target)
             self.prepare(source)
             cast()
+            room = os.path.getsize(target) * 9 // 8
             half = (os.path.getsize(source) + os.path.getsize(target)) // 2
             part = os.path.join(self.folder, "half")
             self.clean()
             if not os.path.exists(part) or os.path.getsize(part) != half:
                 subprocess.run(["sh", "-c", 'cat "$2" "$2" "$2" "$2" | head -c "$1" >"$3"', "sh", str(half), source, part], check=True)
             name = "cast --no-sync --dequantize bf16 %s %s" % (scheme, size_text(os.path.getsize(source)))
-            ours, other = self.series(folder, cast, self.copy(part))
+            ours, other = self.series(folder, cast, self.copy(part), room=room)
             self.ratio_row(name, ours, "cp of " + size_text(half), other, "ratio <= %.2f" % limit, lambda r, most=limit: r <= most)
             self.peak_row("  its memory", ours.kib, 96)
             os.unlink(part)
@@ -1070,6 +1071,10 @@ class Bench:
             model, os.cpu_count(), size_text(memory), platform.release(), *kind))
         print("%s; torch %s; %d rounds, the first dropped" % (
             version[0] if version else "ckpt", self.torch_version or "is not here", self.options.runs))
+        ratios = [int(open("/proc/sys/vm/" + name, encoding="ascii").read()) for name in ("dirty_background_ratio", "dirty_ratio")]
+        if all(ratios): # else they are given in bytes
+            print("the disk sets the pace of outputs above about %s (vm.dirty_background_ratio %d, vm.dirty_ratio %d)" % (
+                size_text(memory * sum(ratios) // 200), *ratios))
         print("peaks below %d MiB cannot be told apart\n" % (self.floor * 1.05 / MIB + 1))
 
     def run(self):
