@@ -170,7 +170,16 @@ static bool is_true(const struct ckpt_value *v)
 	return v->kind == CKPT_BOOL && v->u.integer;
 }
 
-/* {'conj': True, 'neg': True}, or less */
+static bool is_word(const struct ckpt_value *v, const char *word)
+{
+	return ckpt_value_is_str(v, word) ||
+	       (v->kind == CKPT_BYTES && v->u.bytes.len == strlen(word) && !memcmp(v->u.bytes.ptr, word, v->u.bytes.len));
+}
+
+/*
+ * {'conj': True, 'neg': True}, or less. torch looks for the keys only, text or bytes: what is there is set, False as True.
+ * Source: setTensorMetadata() in torch/csrc/jit/serialization/pickler.h of torch 2.6 and 2.14, and these tried.
+ */
 static int parse_bits(struct parser *p, const struct ckpt_value *metadata, struct ckpt_tensor *t)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(metadata);
@@ -180,10 +189,12 @@ static int parse_bits(struct parser *p, const struct ckpt_value *metadata, struc
 				 "metadata of a tensor with %" PRIu32 " entries, the limit is %d",
 				 pairs->count / 2, CKPT_MOST_ATTRIBUTES);
 	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
-		bool set = is_true(arg(p, pairs, i + 1));
+		const struct ckpt_value *key = arg(p, pairs, i);
 
-		t->is_conj |= set && ckpt_value_is_str(arg(p, pairs, i), "conj");
-		t->is_neg |= set && ckpt_value_is_str(arg(p, pairs, i), "neg");
+		if (key->kind != CKPT_STR && key->kind != CKPT_PY2_STR && key->kind != CKPT_BYTES)
+			return fail_kind(p, "a text", key);
+		t->is_conj |= is_word(key, "conj");
+		t->is_neg |= is_word(key, "neg");
 	}
 	return 0;
 }

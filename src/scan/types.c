@@ -417,13 +417,10 @@ struct numbers {
 	const struct ckpt_value *location; /* a text; NULL: the storage has none */
 };
 
-/* Of metadata of a tensor. */
-static bool has_true(const struct ckpt_value *metadata)
+/* Metadata of a tensor: torch looks for the keys 'neg' and 'conj', and sets what is there, False as True. */
+static bool sets_bits(const struct ckpt_value *metadata)
 {
-	for (uint32_t i = 1; metadata->kind == CKPT_DICT && i < metadata->u.seq.count; i += 2)
-		if (metadata->u.seq.items[i]->kind != CKPT_BOOL || metadata->u.seq.items[i]->u.integer)
-			return true;
-	return false;
+	return metadata->kind == CKPT_DICT && metadata->u.seq.count;
 }
 
 static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value *v, struct numbers *out)
@@ -441,7 +438,7 @@ static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value 
 	*out = (struct numbers){ .dtype = storage.dtype, .is_contiguous = true };
 	if (rule->call == CKPT_CALL_TENSOR_OF_DTYPE)
 		out->dtype = item(args, 6)->kind == CKPT_GLOBAL ? ckpt_dtype_find(item(args, 6)->u.global->name) : CKPT_DTYPE_UNKNOWN;
-	out->has_bits = has_true(item(args, rule->call == CKPT_CALL_TENSOR_OF_DTYPE ? 7 : 6));
+	out->has_bits = sets_bits(item(args, rule->call == CKPT_CALL_TENSOR_OF_DTYPE ? 7 : 6));
 	if (item(args, 0)->kind == CKPT_PERSID)
 		out->location = item(item(args, 0)->u.persid.pid, 3);
 	for (uint32_t i = sizes; i-- > 0;) {
@@ -516,8 +513,12 @@ const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_r
 
 	if (rule->call == CKPT_CALL_TENSOR_WHOLE)
 		return misfit_of_quantizer(w, args, is_later);
-	if (rule->call == CKPT_CALL_OF_PLACES && rule->args[1] == CKPT_TYPE_SPARSE)
+	if (rule->call == CKPT_CALL_OF_PLACES && rule->args[1] == CKPT_TYPE_SPARSE) {
+		w->has_sparse = true;
 		return misfit_of_sparse(w, item(args, 1), is_later);
+	}
+	if (rule->call == CKPT_CALL_FROM_BYTES)
+		return is_later && w->has_sparse ? "bytes that are loaded behind a sparse tensor: torch looks at its indices then, before it reads the bytes of the stream's storages" : NULL;
 	if (rule->call == CKPT_CALL_OF_PLACES)
 		return is_later ? "a nested tensor: torch looks at its sizes before it reads the bytes of the stream's storages" : NULL;
 	if (rule->call != CKPT_CALL_OF_TENSORS || rule->args[0] != CKPT_TYPE_TENSOR)

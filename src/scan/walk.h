@@ -55,6 +55,7 @@ struct ckpt_scan_walk {
 	bool tired;			    /* no more is looked at than may be, which was said */
 	bool has_two_classes; /* a storage was said to be of two: torch takes the first */
 	bool has_quantized;   /* a storage was said to be of a quantized class */
+	bool has_sparse;      /* a sparse tensor was made, which torch keeps in a list until a load ends */
 	struct ckpt_scan_subject *subjects; /* malloc */
 	uint32_t subject_count, subject_cap;
 };

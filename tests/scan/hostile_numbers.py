@@ -3,7 +3,7 @@
 
 import struct
 
-from assemble import NOT_DECIDED, call, files, legacy, proto, reduce_, sample, value, zip_of, Member
+from assemble import NOT_DECIDED, blob, call, files, legacy, proto, reduce_, sample, value, zip_of, Member
 
 NAME = files.glob
 FINE = {"plain"}
@@ -24,11 +24,12 @@ class Storages:
         self.all.append((kind, numbers))
         return b"(" + value("storage") + NAME("torch", kind + "Storage") + value(str(len(self.all) - 1)) + value(location) + b"J" + struct.pack("<i", len(numbers)) + self.view + b"tQ"
 
-    def tensor(self, kind, numbers, shape=None, strides=None, location="cpu", version=2):
+    def tensor(self, kind, numbers, shape=None, strides=None, location="cpu", version=2, bits=None):
         shape = (len(numbers),) if shape is None else shape
         if strides is None:
             strides = tuple([1] if len(shape) == 1 else [shape[1], 1])
         more = (NAME("torch", "int64"),) if version == 3 else ()
+        more += () if bits is None else (bits,)
         arguments = (self.storage(kind, numbers, location), 0, shape, strides, False, EMPTY, *more)
         return reduce_("torch._utils", "_rebuild_tensor_v%d" % version, *arguments)
 
@@ -113,6 +114,34 @@ def sparse():
     for name, places, right in (("sorted", ([0, 0, 1], [1, 4, 0]), True), ("rows", ([1, 0, 2], [0, 1, 2]), False), ("columns", ([0, 0, 1], [4, 1, 0]), False), ("twice", ([0, 0, 1], [1, 1, 0]), False), ("all", many, True), ("last", ([*many[0][:-1], 0], [*many[1][:-1], 0]), False)):
         both("coo_coalesced_" + name, ordered(*places, True), "places in the order that torch wants" if right else "places out of order, of which torch keeps a list", FINE if right else NOT_DECIDED)
         both("coo_uncoalesced_" + name, ordered(*places, False), "places in any order", FINE)
+
+    def of_bits(bits, part, version, layout, numbers=1):
+        def make(s):
+            told = [bits if n == part else None for n in range(3)]
+            if layout is COO:
+                parts = (s.tensor("Long", [numbers] * 2, (2, 1), (1, 1), "cpu", version, told[0]), s.tensor("Float", [1.0], bits=told[1]), (4, 5))
+            else:
+                parts = (s.tensor("Long", [0, numbers], version=version, bits=told[0]), s.tensor("Long", [0] * numbers, version=version, bits=told[1]), s.tensor("Float", [1.0] * numbers, bits=told[2]), (1, 5))
+            return reduce_("torch._utils", "_rebuild_sparse_tensor", layout, parts)
+        return make
+
+    for label, bits in (("none", {}), ("off", {"neg": False}), ("on", {"neg": True}), ("conj_off", {"conj": False}), ("both_off", {"conj": False, "neg": False})):
+        for version in (2, 3):
+            is_negative = "neg" in bits
+            for layout, called, places in ((COO, "coo", 1), (CSR, "csr", 1)):
+                both("bits_%s_%s_%d" % (called, label, version), of_bits(bits, 0, version, layout, places), "places that are negative if 'neg' is there, whatever is there", NOT_DECIDED if is_negative else FINE, NOT_DECIDED if bits else FINE)
+            both("bits_csr_columns_%s_%d" % (label, version), of_bits(bits, 1, version, CSR), "columns that are 0, and so is what is negative", FINE, NOT_DECIDED if bits else FINE)
+            both("bits_values_%s_%d" % (label, version), of_bits(bits, 1, version, COO), "values that are negative", FINE, NOT_DECIDED if bits else FINE)
+            both("bits_csr_values_%s_%d" % (label, version), of_bits(bits, 2, version, CSR), "values that are negative", FINE, NOT_DECIDED if bits else FINE)
+
+    stored = Storages(b"N")
+    inner = reduce_("torch.storage", "_load_from_bytes", blob(stored.stream(stored.storage("Float", [1.0, 2.0]))))
+
+    def loaded(*order):
+        return lambda s: value([coo()(s) if one == "coo" else inner for one in order])
+
+    both("coo_then_bytes", loaded("coo", "bytes"), "a file that is loaded by a call, behind a sparse tensor: torch looks at both", FINE, NOT_DECIDED)
+    both("bytes_then_coo", loaded("bytes", "coo"), "a file that is loaded by a call, before a sparse tensor", FINE)
 
     def lines(starts, places, function):
         return lambda s: reduce_("torch._utils", function, CSR, (s.tensor("Long", starts), s.tensor("Long", places), s.tensor("Float", [1.0] * len(places)), (len(starts) - 1, 5)))

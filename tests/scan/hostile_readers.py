@@ -320,12 +320,12 @@ def views_of_streams():
 
 
 def bits_in_streams():
-    """A negative or conjugated part is copied while the pickle runs, before there are bytes."""
+    """A negative or conjugated part is copied while the pickle runs, before there are bytes. torch sets what is called so, False as True."""
     def tensor(key, dtype, size, bits=b""):
         storage = value("storage") + files.glob("torch", dtype + "Storage") + value(key) + value("cpu") + b"K" + bytes([size])
         return (files.glob("torch._utils", "_rebuild_tensor_v2") + b"((" + storage + b"NtQK\x00K" + bytes([size]) + b"\x85K\x01\x85\x89" + files.glob("collections", "OrderedDict") + b")R" + bits + b"tR")
 
-    for label, bits, wanted in (("none", b"", {"plain"}), ("off", value({"neg": False}), {"plain"}), ("neg", value({"neg": True}), NOT_PLAIN), ("conj", value({"conj": True}), NOT_PLAIN)):
+    for label, bits, wanted in (("none", b"", {"plain"}), ("off", value({"neg": False}), NOT_PLAIN), ("neg", value({"neg": True}), NOT_PLAIN), ("conj", value({"conj": True}), NOT_PLAIN), ("conj_off", value({"conj": False}), NOT_PLAIN)):
         quantizer = b"(" + files.glob("torch", "per_channel_affine") + tensor("1", "Double", 2, bits) + tensor("2", "Long", 2) + b"K\x00t"
         storage = value("storage") + files.glob("torch", "QInt8Storage") + value("0") + value("cpu") + b"K\x02N"
         body = proto(2, files.glob("torch._utils", "_rebuild_qtensor") + b"((" + storage + b"tQK\x00K\x02\x85K\x01\x85" + quantizer + b"\x89" + files.glob("collections", "OrderedDict") + b")RtR")
