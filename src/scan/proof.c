@@ -12,6 +12,7 @@
 #include "format/torch_zip.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WIDE = 16 };
@@ -55,21 +56,25 @@ static void check_alignment(struct ckpt_scanner *s, const struct ckpt_model *mod
 	}
 }
 
-static bool is_zero(struct ckpt_source *source, uint64_t from)
+static bool is_zero(struct ckpt_scanner *s, struct ckpt_source *source, uint64_t from)
 {
-	uint64_t size = ckpt_source_size(source);
-	uint8_t block[4096];
+	enum { BLOCK = 64 << 10 };
+	uint64_t size = ckpt_source_size(source), at = from, end;
+	uint8_t *block = malloc(BLOCK);
+	bool fine = block != NULL;
 
-	for (uint64_t at = from; at < size; at += sizeof(block)) {
-		size_t len = size - at < sizeof(block) ? (size_t)(size - at) : sizeof(block);
+	s->no_memory |= !block;
+	/* of holes there is nothing to read */
+	for (; fine && ckpt_source_next_data(source, &at, size, &end); at = end)
+		for (; fine && at < end; at += BLOCK) {
+			size_t len = end - at < BLOCK ? (size_t)(end - at) : BLOCK;
 
-		if (ckpt_source_read(source, at, block, len, NULL) < 0)
-			return false;
-		for (size_t i = 0; i < len; i++)
-			if (block[i])
-				return false;
-	}
-	return true;
+			fine = !ckpt_scan_is_cancelled(s) && ckpt_source_read(source, at, block, len, NULL) == 0;
+			for (size_t i = 0; fine && i < len; i++)
+				fine = !block[i];
+		}
+	free(block);
+	return fine;
 }
 
 /*
@@ -81,10 +86,14 @@ static void check_trailer(struct ckpt_scanner *s, struct ckpt_source *source,
 {
 	uint64_t end = ckpt_torch_legacy_of(model)->end, size = ckpt_source_size(source);
 	struct ckpt_source *rest;
+	bool is_padding;
 
 	if (end >= size)
 		return;
-	if (is_zero(source, end)) {
+	is_padding = is_zero(s, source, end);
+	if (ckpt_scan_is_cancelled(s))
+		return;
+	if (is_padding) {
 		ckpt_scan_find(s, CKPT_SCAN_PLAIN, "trailer", end,
 			       "%" PRIu64 " zero bytes follow the last storage", size - end);
 		return;

@@ -97,6 +97,8 @@ static int finish(struct ckpt_scanner *s, const char *path, struct ckpt_error *e
 		s->rc = CKPT_E_NOMEM;
 	if (s->rc == CKPT_E_NOMEM)
 		return ckpt_error_at(err, ckpt_fail_nomem(err), path, NULL, CKPT_NO_OFFSET);
+	if (s->rc == 0 && ckpt_scan_is_cancelled(s)) /* whoever broke off for that has not seen all */
+		s->rc = CKPT_E_CANCELLED;
 	if (s->rc < 0)
 		return ckpt_fail(err, s->rc, "cancelled");
 	ckpt_scanner_finish(s);
