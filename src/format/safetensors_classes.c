@@ -23,6 +23,7 @@ struct classes {
 	struct ckpt_strmap items;		     /* number by name */
 	struct ckpt_strmap were;		     /* id of the value by name in the input */
 	const struct ckpt_safetensors_item **became; /* by id of the value */
+	bool *is_old;				     /* by id of the value: the input had it */
 	struct ckpt_strmap keys;		     /* by key as it was: address of the new one */
 };
 
@@ -48,13 +49,16 @@ static int fill_maps(struct classes *c, struct ckpt_error *err)
 		first = first->base;
 	pairs = ckpt_value_pairs(first->root);
 	c->became = calloc(c->model->next_id + (size_t)1, sizeof(*c->became));
-	if (!c->became)
+	c->is_old = calloc(c->model->next_id + (size_t)1, sizeof(*c->is_old));
+	if (!c->became || !c->is_old)
 		return ckpt_fail_nomem(err);
 	for (uint32_t i = 0; fine && pairs && i + 1 < pairs->count; i += 2)
-		if (ckpt_value_is_text(pairs->items[i]) && pairs->items[i + 1]->id < c->model->next_id)
+		if (ckpt_value_is_text(pairs->items[i]) && pairs->items[i + 1]->id < c->model->next_id) {
+			c->is_old[pairs->items[i + 1]->id] = true;
 			fine = ckpt_strmap_insert(&c->were, pairs->items[i]->u.bytes.ptr,
 						  pairs->items[i]->u.bytes.len,
 						  pairs->items[i + 1]->id, &there);
+		}
 	for (uint32_t i = 0; fine && i < c->list->count; i++) {
 		const struct ckpt_safetensors_item *item = &c->list->items[i];
 
@@ -65,16 +69,16 @@ static int fill_maps(struct classes *c, struct ckpt_error *err)
 	return fine ? 0 : ckpt_fail_nomem(err);
 }
 
-/* What the tensor is called that was NAME; NULL: it was left out. */
+/* What the tensor is called that was NAME; NULL: it was left out. Another one of the input may have its name now. */
 static const struct ckpt_safetensors_item *find_item(const struct classes *c, const char *name,
 						     size_t len)
 {
-	const uint64_t *at = ckpt_strmap_find(&c->were, name, len);
+	const uint64_t *was = ckpt_strmap_find(&c->were, name, len), *is = ckpt_strmap_find(&c->items, name, len);
+	const struct ckpt_safetensors_item *item = is ? &c->list->items[*is] : NULL;
 
-	if (at && c->became[*at])
-		return c->became[*at];
-	at = ckpt_strmap_find(&c->items, name, len);
-	return at ? &c->list->items[*at] : NULL;
+	if (was && c->became[*was])
+		return c->became[*was];
+	return was && item && item->value->id < c->model->next_id && c->is_old[item->value->id] ? NULL : item;
 }
 
 /* *KEY: "X.weight" for the tensors that PARTS names behind "X._weight_"; empty: they were left out. */
@@ -229,5 +233,6 @@ int ckpt_safetensors_rename_classes(const struct ckpt_model *model, struct ckpt_
 	ckpt_strmap_clear(&c.were);
 	ckpt_strmap_clear(&c.keys);
 	free(c.became);
+	free(c.is_old);
 	return rc;
 }

@@ -3,9 +3,11 @@
 #include "format/safetensors_write.h"
 
 #include "base/grow.h"
+#include "base/strmap.h"
 #include "base/text.h"
 #include "format/output.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +85,7 @@ static int add_aliases(const struct ckpt_safetensors_list *list, struct ckpt_saf
 
 struct set_pairs {
 	const struct ckpt_model *model;
+	struct ckpt_arena *arena;
 	struct ckpt_safetensors_pair *pairs; /* malloc */
 	uint32_t count, cap;
 };
@@ -103,7 +106,38 @@ static int keep_set_pair(void *ctx, const char *key, size_t key_len, const char 
 	return 0;
 }
 
-/* What torchao says of the tensors of a file, that file alone says; the list of names is one for all then. */
+/* PAIR gets the names of the list VALUE, too, if both are lists. */
+static int join_names(struct set_pairs *s, struct ckpt_safetensors_pair *pair, const char *value, size_t len)
+{
+	json_t *all = json_loadb(pair->value, pair->value_len, 0, NULL), *more = json_loadb(value, len, 0, NULL), *one;
+	size_t i, had = json_array_size(all);
+	struct ckpt_strmap names = { 0 };
+	bool fine = true, there = false;
+	char *text = NULL;
+
+	json_array_foreach(all, i, one)
+		fine = fine && (!json_is_string(one) || ckpt_strmap_insert(&names, json_string_value(one), json_string_length(one), i, &there));
+	json_array_foreach(more, i, one)
+	{
+		there = true;
+		fine = fine && (!json_is_string(one) || ckpt_strmap_insert(&names, json_string_value(one), json_string_length(one), i, &there));
+		if (fine && json_is_array(all) && !there)
+			fine = json_array_append(all, one) == 0;
+	}
+	if (fine && json_array_size(all) > had) {
+		text = json_dumps(all, JSON_ENSURE_ASCII);
+		pair->value = text ? ckpt_arena_copy(s->arena, text, strlen(text)) : NULL;
+		pair->value_len = text ? (uint32_t)strlen(text) : 0;
+		fine = pair->value;
+	}
+	free(text);
+	ckpt_strmap_clear(&names);
+	json_decref(all);
+	json_decref(more);
+	return fine ? 0 : CKPT_E_NOMEM;
+}
+
+/* What torchao says of the tensors of a file, that file alone says; the list of names is one of all files then. */
 static int keep_class_pair(void *ctx, const char *key, size_t key_len, const char *value, size_t value_len)
 {
 	struct set_pairs *s = ctx;
@@ -112,7 +146,7 @@ static int keep_class_pair(void *ctx, const char *key, size_t key_len, const cha
 		return 0;
 	for (uint32_t i = 0; i < s->count; i++)
 		if (s->pairs[i].key_len == key_len && !memcmp(s->pairs[i].key, key, key_len))
-			return 0;
+			return key_len == 12 && !memcmp(key, "tensor_names", 12) ? join_names(s, &s->pairs[i], value, value_len) : 0;
 	return keep_set_pair(ctx, key, key_len, value, value_len);
 }
 
@@ -122,7 +156,7 @@ int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safete
 {
 	const struct ckpt_safetensors *st = ckpt_safetensors_of(model);
 	const struct ckpt_format *format = model->doc->format;
-	struct set_pairs set = { .model = model };
+	struct set_pairs set = { .model = model, .arena = list->arena };
 	uint64_t most;
 	int rc = 0;
 

@@ -127,6 +127,7 @@ struct ckpt_quant {
 	struct ckpt_strmap
 		metadata; /* of all files: address of a struct ckpt_quant_pair, for the formats that have it */
 	const struct ckpt_quant_names *name_lists; /* arena: the lists of names in the metadata, one of each file */
+	const char *renamed; /* arena: a name that the metadata have for another tensor, or not at all; NULL: none is known */
 	const char **stale; /* arena: keys of metadata that tell the classes of tensors, sorted */
 	uint32_t stale_count;
 	uint32_t dropped_count, dropped_cap;

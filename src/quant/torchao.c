@@ -66,18 +66,55 @@ static int add_pair(void *ctx, const char *key, size_t key_len, const char *valu
 	return 0;
 }
 
+/* The first name that the file has for something else, or not: *OUT, or NULL. */
+static int find_renamed(struct ckpt_quant *q, const char **out, struct ckpt_error *err)
+{
+	const struct ckpt_model *first = q->model;
+	const struct ckpt_seq *pairs;
+	struct ckpt_strmap were = { 0 };
+	bool fine = true, there;
+
+	*out = NULL;
+	while (first->base)
+		first = first->base;
+	pairs = first == q->model || !q->name_lists ? NULL : ckpt_value_pairs(first->root);
+	for (uint32_t i = 0; fine && pairs && i + 1 < pairs->count; i += 2)
+		if (ckpt_value_is_text(pairs->items[i]))
+			fine = ckpt_strmap_insert(&were, pairs->items[i]->u.bytes.ptr, pairs->items[i]->u.bytes.len, pairs->items[i + 1]->id, &there);
+	for (uint32_t i = 0; fine && !*out && pairs && i < q->entry_count; i++) {
+		const struct ckpt_quant_entry *e = &q->entries[i];
+		const uint64_t *was = ckpt_strmap_find(&were, e->key, e->key_len);
+
+		if (was && *was == ckpt_value_pairs(e->holder)->items[e->at + 1]->id)
+			continue;
+		*out = ckpt_arena_copy(q->arena, e->key, e->key_len);
+		fine = *out;
+	}
+	ckpt_strmap_clear(&were);
+	return fine ? 0 : ckpt_fail_nomem(err);
+}
+
+/*
+ * The metadata are those of the file. Where an edit gave its tensors other names, they say nothing of these: one of another class
+ * may have had the name.
+ */
 static int read_metadata(struct ckpt_quant *q, struct ckpt_error *err)
 {
 	const struct ckpt_format *format = q->model->doc->format;
+	char shown[160];
 	int rc = 0;
 
-	if (q->metadata.count)
-		return 0;
-	if (format->parts_metadata)
-		rc = format->parts_metadata(q->model, add_pair, q);
-	else if (format->metadata)
-		rc = format->metadata(q->model, add_pair, q);
-	return rc < 0 ? ckpt_fail_nomem(err) : 0;
+	if (!q->metadata.count) {
+		if (format->parts_metadata)
+			rc = format->parts_metadata(q->model, add_pair, q);
+		else if (format->metadata)
+			rc = format->metadata(q->model, add_pair, q);
+		rc = rc < 0 ? ckpt_fail_nomem(err) : find_renamed(q, &q->renamed, err);
+	}
+	if (rc < 0 || !q->renamed)
+		return rc;
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%s' had another name when torchao wrote of its class: dequantize before names change, or in a command of its own",
+			 ckpt_escape(shown, sizeof(shown), q->renamed, strlen(q->renamed)));
 }
 
 /* An object with `_type`, to be released; NULL: the pair is none. */

@@ -481,3 +481,57 @@ print(*metadata, json.loads(metadata["tensor_names"]))' "$1"; }
 	ckpt split --ranks 2 model.safetensors ranks
 	[[ $status = 0 && $stderr = *"OUT has no place for the metadata"* ]]
 }
+
+# FILE: the metadata of a safetensors file, as lines of key and value
+metadata_of() {
+	python3 -B -c '
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+pairs = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]], object_pairs_hook=list)
+for key, value in dict(pairs)["__metadata__"]:
+    print(key, value)' "$1"
+}
+
+@test "a name that another tensor of torchao had is that of the one that has it now" {
+	other='metadata["b.w"] = metadata["b.w"].replace("bfloat16", "float16"); tensors["b._w_qdata"] = ("I8", [2, 4], bytes([9] * 8))'
+	CHANGE=$other torchao model.safetensors a.w b.w
+	while IFS='|' read -r words; do
+		eval "ckpt edit -f model.safetensors out.safetensors $words"; [ "$status" = 0 ] || { echo "$words: $stderr"; return 1; }
+		metadata_of out.safetensors > pairs
+		[ "$(cut -d' ' -f1 pairs | sort | uniq -d)" = '' ]
+		grep -q '^a\.w .*"float16"' pairs
+		[ "$(grep -c _type pairs)" = 2 ]
+		ckpt cat -q --dequantize out.safetensors a.w
+		[ "$output" = $'[[ 9.  9.  9.  9.]\n [18. 18. 18. 18.]]' ] || { echo "$words: $output"; return 1; }
+	done <<-'END'
+	--drop 'a.*' --rename 's/^b[.]/a./'
+	--keep 'b.*' --keep norm --rename 's/^b[.]/a./'
+	--rename 's/^a[.]/z./' --rename 's/^b[.]/a./' --drop 'z.*'
+	END
+	# the metadata are those of the file: they do not say what has a name since an edit
+	for words in '--rename s/^a/z/ --rename s/^b/a/ --rename s/^z/b/' '--add-prefix zz.' '--rename s/^a/c/'; do
+		state > before.state
+		eval "ckpt edit -f model.safetensors out.safetensors $words --dequantize f32"
+		[[ $status = 2 && $stderr = *"had another name when torchao wrote of its class: dequantize before names change, or in a command of its own"* ]]
+		unchanged
+		eval "ckpt edit -f model.safetensors first.safetensors $words"; [ "$status" = 0 ]
+		ckpt cast -f --dequantize f32 first.safetensors first.out.safetensors; [ "$status" = 0 ]
+	done
+	ckpt edit -f model.safetensors out.safetensors --dequantize f32 --add-prefix zz.; [ "$status" = 0 ]
+	ckpt cat -q out.safetensors zz.b.w
+	[ "$output" = $'[[ 9.  9.  9.  9.]\n [18. 18. 18. 18.]]' ]
+}
+
+@test "a set whose files list their own tensors of torchao becomes one that lists all" {
+	mkdir set
+	torchao set/model-00001-of-00002.safetensors m.w1
+	CHANGE='del tensors["norm"]; metadata["tensor_names"] = "[\"n.weight\"]"; del metadata["norm"]' torchao set/model-00002-of-00002.safetensors n.weight
+	for words in 'convert set out.safetensors' 'merge set out.safetensors' 'add-prefix zz. set out' 'rename -e s/^n[.]/k./ set out' 'select --drop norm set out' 'convert --shard-size 1K set out'; do
+		rm -rf out out.safetensors
+		ckpt $words; [ "$status" = 0 ] || { echo "$words: $stderr"; return 1; }
+		out=out; [ -e out ] || out=out.safetensors
+		rm -rf plain
+		ckpt cast --dequantize f32 $out plain
+		[[ $status = 0 && $output = "2 weights dequantized, "* ]] || { echo "$words: $stderr"; return 1; }
+	done
+}
