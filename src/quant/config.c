@@ -614,6 +614,9 @@ int ckpt_quant_config_weights(const struct ckpt_quant_config *c, const char *mod
 				err, CKPT_E_UNSUPPORTED,
 				"the group '%s' of config_groups is the name of a preset, which ckpt does not know",
 				ckpt_escape(shown, sizeof(shown), key, strlen(key)));
+		/* of activations or attention alone: no weight of it is quantized */
+		if (!json_object_get(group, "weights") || json_is_null(json_object_get(group, "weights")))
+			continue;
 		now = group_means(group, module, err);
 		if (now < 0)
 			return now;

@@ -113,6 +113,11 @@ static int find_group_size(const struct ckpt_quant_group *g, const char *key, co
 		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 					 "%" PRIu64 " inputs are no multiple of that", rows);
 	*out = (int64_t)(rows / groups);
+	/* the last group may be short: packages have sizes that are powers of 2 */
+	for (uint64_t size = 8; size < rows && rows / groups & (rows / groups - 1); size *= 2)
+		if (rows / size + (rows % size != 0) == groups)
+			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "%" PRIu64 " inputs can be in groups of %" PRIu64 " or of %" PRIu64 ", and there is no configuration that says which",
+						 rows, size, rows / groups);
 	return 0;
 }
 
@@ -249,7 +254,7 @@ static void set_only_zero(struct ckpt_quant_group *g)
 /*
  * gptqmodel 7.7, nn_modules/qlinear/torch.py, TorchQuantEmbeddings: the weight of an embedding is packed as it is, and that of a layer
  * turned around; nothing in the file tells. The vocabulary is one side of an embedding, and the other one of the last layer; else the
- * name is all that there is: "embed_tokens", "wte", and not "embed_proj", which is a layer.
+ * name is all that there is: "embed_tokens", "wte", "shared" (T5), and not "embed_proj", which is a layer.
  */
 static bool is_embedding(const struct ckpt_quant_group *g, uint64_t inputs, uint64_t outputs)
 {
@@ -265,7 +270,7 @@ static bool is_embedding(const struct ckpt_quant_group *g, uint64_t inputs, uint
 	for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++)
 		if (memmem(last, len, layers[i], strlen(layers[i])))
 			return false;
-	return (len == 3 && (!memcmp(last, "wte", 3) || !memcmp(last, "wpe", 3))) || memmem(last, len, "emb", 3);
+	return (len == 3 && (!memcmp(last, "wte", 3) || !memcmp(last, "wpe", 3))) || (len == 6 && !memcmp(last, "shared", 6)) || memmem(last, len, "emb", 3);
 }
 
 int ckpt_fill_gptq(struct ckpt_quant_group *g, struct ckpt_error *err)

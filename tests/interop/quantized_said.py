@@ -144,6 +144,10 @@ CASES = {
         ({W + "group_size": [32]}, "the configuration's group_size is no integer"), ({W + "strategy": {}}, "the configuration's strategy is no text"),
         ({W + "strategy": 3}, "the configuration's strategy is no text"), ({W + "type": 3}, "the configuration's type is no text"),
         ({W + "symmetric": 1}, "the configuration's symmetric is neither true nor false"),
+        # a group without weights is of activations or attention: it says nothing of a weight
+        *(({Q + "config_groups/a_first": {"targets": targets, "input_activations": {"num_bits": 8}, **more}}, SAME)
+          for targets in (["LlamaAttention"], ["Linear"], [X], ["re:.*"]) for more in ({}, {"weights": None})),
+        *(({GROUP + "weights": value}, "the configuration names it nowhere (config_groups)") for value in (None, GONE)),
         ({Q + "config_groups": 1}, "config_groups is no JSON object"), ({Q + "config_groups": ["Linear"]}, "config_groups is no JSON object"),
         ({Q + "format": ["pack-quantized"]}, "format is no text"), ({GROUP + "format": ["pack-quantized"]}, "format is no text"), ({GROUP + "format": None}, SAME),
         ({Q + "quant_method": ["gptq"]}, "quant_method is no text"), ({Q + "quant_method": 7}, "quant_method is no text"), ({Q + "quant_method": GONE}, SAME),
@@ -180,8 +184,8 @@ CASES = {
         ({Q + "bits": GONE, Q + key: value}, "config.json: %s is no integer" % key) for key in ("bits", "w_bit") for value in ("4", "8", 2.5, [8], 4.0, None, True)] + [
         ({Q + "bits": GONE, Q + "w_bit": 4}, SAME)],
     "gptq": [
-        *((lambda file, name=name: rename(file, name), "' is an embedding") for name in ("wte", "wpe", "model.embed_tokens", "a.word_embeddings")),
-        *((lambda file, name=name: rename(file, name), ADDED) for name in ("embed_out", "a.embed_proj", "embedding_hidden_mapping_in", "unembedding_projection", "embed.0")),
+        *((lambda file, name=name: rename(file, name), "' is an embedding") for name in ("wte", "wpe", "model.embed_tokens", "a.word_embeddings", "shared")),
+        *((lambda file, name=name: rename(file, name), ADDED) for name in ("embed_out", "a.embed_proj", "embedding_hidden_mapping_in", "unembedding_projection", "embed.0", "shared_expert")),
         *((lambda file, said=said: file.config.update(said), wanted) for said, wanted in (({"vocab_size": 96}, "' is an embedding"), ({"vocab_size": 64}, SAME), ({"text_config": {"vocab_size": 96}}, "' is an embedding"), ({"vocab_size": 100}, SAME))),
         (lambda file: (rename(file, "embed_tokens"), file.config.update(vocab_size=64)), ADDED),
         # transformers reads config.json, where the form that is not said is gptq
