@@ -449,7 +449,7 @@ static int check_neighbor(const struct mapping *m, const struct ckpt_quant_entry
 {
 	const char *dot = memrchr(e->key, '.', e->key_len);
 	uint32_t front = dot ? (uint32_t)(dot - e->key) : 0, at, other;
-	bool found = false;
+	bool found = false, is_of_activations = false;
 	char shown[200];
 	int rc = 0;
 
@@ -458,16 +458,17 @@ static int check_neighbor(const struct mapping *m, const struct ckpt_quant_entry
 	for (size_t i = 0; i < ckpt_quant_format_count; i++) {
 		const struct ckpt_quant_suffix *s = suffix_of(&ckpt_quant_formats[i], e, &other);
 
-		if (s && s->role == CKPT_PART_ACTIVATIONS)
-			return 0;
+		is_of_activations |= s && s->role == CKPT_PART_ACTIVATIONS;
 	}
 	at = dot ? front + 1 : 0;
-	found = !is_harmless(e->key + at, e->key_len - at) && has_module(m, e->key, front, err, &rc);
-	if (rc == 0 && !found)
-		found = is_of_quantizer(m, e, front, err, &rc);
+	if (!is_of_activations) { /* those of the module itself are left out */
+		found = !is_harmless(e->key + at, e->key_len - at) && has_module(m, e->key, front, err, &rc);
+		if (rc == 0 && !found)
+			found = is_of_quantizer(m, e, front, err, &rc);
+	}
 	if (rc == 0 && !found)
 		found = is_inside(m, e, front, err, &rc);
-	for (; rc == 0 && !found && at < e->key_len; at++)
+	for (; rc == 0 && !found && !is_of_activations && at < e->key_len; at++)
 		found = e->key[at] == '_' && at + 1 < e->key_len &&
 			!is_harmless(e->key + at + 1, e->key_len - at - 1) &&
 			(has_weight(m, e->key, at) ||

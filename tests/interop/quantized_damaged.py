@@ -664,6 +664,10 @@ def special(scheme, file):
             other = changed(file)
             other.add(X + "." + inner, "F32", [96, 96])
             yield "'%s' inside of the quantized module" % inner, other
+        for inner in ("input_scale", "output_scale", "k_scale", "input_zero_point"):
+            other = changed(file)
+            other.add(X + ".inner." + inner, "F32", [1])
+            yield "'%s' of activations inside of the quantized module" % inner, other
     if scheme == "ct_nvfp4":
         other = changed(file)
         other.resize(X + ".weight_global_scale", "F32", [])
