@@ -100,10 +100,13 @@ class Program:
     def hooks(self):
         return self.rng.choice([self.glob("collections", "OrderedDict") + b")R"] * 5 + [b"N", b"}"])
 
+    def metadata(self):
+        return self.rng.choice([b"N", b"}", *(b"}" + files.text(key) + value + b"s" for key in ("neg", "conj", "a") for value in (b"\x88", b"\x89"))])
+
     def tensor(self):
         way = self.rng.randrange(10)
         if way < 5:
-            return self.call(("torch._utils", "_rebuild_tensor_v2"), "storage", "small", "shape", "shape", "bool", "hooks")
+            return self.call(("torch._utils", "_rebuild_tensor_v2"), "storage", "small", "shape", "shape", "bool", "hooks", *(["metadata"] if self.rng.random() < 0.2 else []))
         if way == 5:
             return self.call(("torch._utils", "_rebuild_tensor"), "storage", "small", "shape", "shape")
         if way == 6:
