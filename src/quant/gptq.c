@@ -113,8 +113,8 @@ static int find_group_size(const struct ckpt_quant_group *g, const char *key, co
 		return ckpt_quant_misfit(g, CKPT_PART_SCALES, err,
 					 "%" PRIu64 " inputs are no multiple of that", rows);
 	*out = (int64_t)(rows / groups);
-	/* the last group may be short: packages have sizes that are powers of 2 */
-	for (uint64_t size = 8; size < rows && rows / groups & (rows / groups - 1); size *= 2)
+	/* the last group may be short, where no g_idx tells: packages have sizes that are powers of 2 */
+	for (uint64_t size = 8; !ckpt_quant_tensor(g, CKPT_PART_GROUPS) && size < rows && rows / groups & (rows / groups - 1); size *= 2)
 		if (rows / size + (rows % size != 0) == groups)
 			return ckpt_quant_misfit(g, CKPT_PART_SCALES, err, "%" PRIu64 " inputs can be in groups of %" PRIu64 " or of %" PRIu64 ", and there is no configuration that says which",
 						 rows, size, rows / groups);

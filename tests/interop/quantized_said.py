@@ -95,6 +95,16 @@ def rename(file, name):
     file.tensors = {name + key[len(X):] if key.startswith(X + ".") else key: tensor for key, tensor in file.tensors.items()}
 
 
+def of_short_group(**more):
+    """104 inputs in four groups, of 32 or of 26, and no g_idx."""
+    def change_of(file):
+        for part, dtype, shape in ((".qweight", "I32", [13, 64]), (".qzeros", "I32", [4, 8]), (".scales", "F16", [4, 64])):
+            file.add(X + part, dtype, shape)
+        del file.tensors[X + ".g_idx"], file.config["quantization_config"]["group_size"]
+        file.config["quantization_config"].update(more)
+    return change_of
+
+
 def of_gptq_alone(**more):
     """quantize_config.json, and nothing in config.json."""
     def change_of(file):
@@ -188,6 +198,7 @@ CASES = {
         *((lambda file, name=name: rename(file, name), ADDED) for name in ("embed_out", "a.embed_proj", "embedding_hidden_mapping_in", "unembedding_projection", "embed.0", "shared_expert")),
         *((lambda file, said=said: file.config.update(said), wanted) for said, wanted in (({"vocab_size": 96}, "' is an embedding"), ({"vocab_size": 64}, SAME), ({"text_config": {"vocab_size": 96}}, "' is an embedding"), ({"vocab_size": 100}, SAME))),
         (lambda file: (rename(file, "embed_tokens"), file.config.update(vocab_size=64)), ADDED),
+        (of_short_group(), "104 inputs can be in groups of 32 or of 26"), *((of_short_group(group_size=size), OTHER) for size in (32, 26)),
         # transformers reads config.json, where the form that is not said is gptq
         ({Q + "checkpoint_format": GONE, "quantize_config.json": {**GPTQ, "checkpoint_format": "gptq_v2"}}, "quantize_config.json: says another format than config.json beside it"),
         ({Q + "checkpoint_format": GONE, "quantize_config.json": {**GPTQ, "checkpoint_format": "gptq"}}, SAME), ({"quantize_config.json": GPTQ}, SAME),
