@@ -390,7 +390,7 @@ static bool is_big(const struct ckpt_value *dtype)
 {
 	const struct ckpt_value *text = item(dtype->u.call->args, 0), *order = dtype->u.call->state ? item(dtype->u.call->state, 1) : text;
 
-	return order && order->u.bytes.len && order->u.bytes.ptr[0] == '>';
+	return order && ckpt_value_is_text(order) && order->u.bytes.len && order->u.bytes.ptr[0] == '>';
 }
 
 /* NBYTES at the place, and in each step behind it. */

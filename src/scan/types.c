@@ -414,7 +414,7 @@ struct numbers {
 	enum ckpt_dtype dtype;
 	bool is_contiguous;
 	bool has_bits; /* negative or conjugated: torch copies them where it needs the numbers */
-	const struct ckpt_value *location; /* a text; NULL: the storage has none */
+	const struct ckpt_value *location; /* whatever the file says; NULL: the storage has none */
 };
 
 /* Metadata of a tensor: torch looks for the keys 'neg' and 'conj', and sets what is there, False as True. */
@@ -455,6 +455,8 @@ static bool are_in_one_place(const struct numbers *a, const struct numbers *b)
 {
 	if (!a->location || !b->location)
 		return a->location == b->location;
+	if (!ckpt_value_is_text(a->location) || !ckpt_value_is_text(b->location))
+		return false;
 	return a->location->u.bytes.len == b->location->u.bytes.len && !memcmp(a->location->u.bytes.ptr, b->location->u.bytes.ptr, a->location->u.bytes.len);
 }
 

@@ -10,7 +10,7 @@ FINE = {"plain"}
 EMPTY = NAME("collections", "OrderedDict") + b")R"
 COO = reduce_("torch.serialization", "_get_layout", "torch.sparse_coo")
 CSR = reduce_("torch.serialization", "_get_layout", "torch.sparse_csr")
-FORMATS = {"Long": "q", "Int": "i", "Short": "h", "Byte": "B", "Float": "f", "Double": "d"}
+FORMATS = {"Char": "b", "Long": "q", "Int": "i", "Short": "h", "Byte": "B", "Float": "f", "Double": "d"}
 
 
 class Storages:
@@ -133,6 +133,19 @@ def sparse():
             both("bits_csr_columns_%s_%d" % (label, version), of_bits(bits, 1, version, CSR), "columns that are 0, and so is what is negative", FINE, NOT_DECIDED if bits else FINE)
             both("bits_values_%s_%d" % (label, version), of_bits(bits, 1, version, COO), "values that are negative", FINE, NOT_DECIDED if bits else FINE)
             both("bits_csr_values_%s_%d" % (label, version), of_bits(bits, 2, version, CSR), "values that are negative", FINE, NOT_DECIDED if bits else FINE)
+
+    # a location that is no text, and one object in both: not to be compared as texts
+    for label, first in (("tuple", b"(K\x01t"), ("list", b"](K\x01e"), ("dict", b"}"), ("number", b"K\x01"), ("none", b"N"), ("bytes", b"C\x03cpu"), ("storage", b"(" + value("storage") + b"tQ")):
+        def make(s, first=first):
+            return reduce_("torch._utils", "_rebuild_sparse_tensor", COO, (s.tensor("Long", [0], (1, 1), (1, 1), first + b"q\xc8"), s.tensor("Float", [1.0], location=b"h\xc8"), (1,)))
+
+        both("location_%s" % label, make, "a location that is no text", NOT_DECIDED)
+
+        def channels(s, first=first):
+            scales = (NAME("torch", "per_channel_affine"), s.tensor("Double", [1.0], location=b"h\xc8"), s.tensor("Long", [0], location=b"h\xc8"), 0)
+            return reduce_("torch._utils", "_rebuild_qtensor", s.storage("Char", [1], first + b"q\xc8").replace(b"CharStorage", b"QInt8Storage"), 0, (1,), (1,), scales, False, EMPTY)
+
+        both("location_of_scales_%s" % label, channels, "a location that is no text", NOT_DECIDED)
 
     stored = Storages(b"N")
     inner = reduce_("torch.storage", "_load_from_bytes", blob(stored.stream(stored.storage("Float", [1.0, 2.0]))))
