@@ -340,9 +340,9 @@ static int end_document(struct scan_output *p, int code, bool whole)
 	FILE *out = p->json ? p->json : p->sarif;
 
 	if (p->json) {
-		scan_json_end(p->json, p->verdicts, p->passed_over);
+		scan_json_end(p->json, p->verdicts, p->passed_over, whole);
 	} else if (p->sarif) {
-		scan_sarif_end(p->sarif);
+		scan_sarif_end(p->sarif, whole);
 	} else if (whole) {
 		print_totals(p);
 		note_exit_code(p, code);

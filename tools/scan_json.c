@@ -137,10 +137,10 @@ void scan_json_failed(FILE *out, const char *path, const char *text, bool first)
 	fputs("}", out);
 }
 
-void scan_json_end(FILE *out, const uint64_t *counts, uint64_t passed_over)
+void scan_json_end(FILE *out, const uint64_t *counts, uint64_t passed_over, bool whole)
 {
 	fputs("\n],\"counts\":{", out);
 	for (int i = 0; i <= CKPT_SCAN_DANGEROUS; i++)
 		fprintf(out, "\"%s\":%" PRIu64 ",", ckpt_scan_verdict_name(i), counts[i]);
-	fprintf(out, "\"passed_over\":%" PRIu64 "}}\n", passed_over);
+	fprintf(out, "\"passed_over\":%" PRIu64 "}%s}\n", passed_over, whole ? "" : ",\"interrupted\":true");
 }

@@ -134,7 +134,7 @@ void scan_sarif_file(FILE *out, const struct ckpt_scan_file *f, bool *first)
 	}
 }
 
-void scan_sarif_end(FILE *out)
+void scan_sarif_end(FILE *out, bool whole)
 {
-	fputs("\n]}]}\n", out);
+	fputs(whole ? "\n]}]}\n" : "\n],\"invocations\":[{\"executionSuccessful\":false}]}]}\n", out);
 }

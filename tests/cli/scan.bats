@@ -418,3 +418,26 @@ calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyy
 		[[ $output != *inconsistent* ]]
 	done
 }
+
+# The pipe is full before the last of 3,000 files, so that the signal comes in the middle.
+@test "a document of a scan that a signal ends says so" {
+	mkdir many
+	pickle many/0.pkl "$evil"
+	for i in {1..3000}; do ln many/0.pkl many/$i.pkl; done
+	for form in --json --sarif; do
+		FORM=$form python3 -B - <<'PY'
+import json, os, signal, subprocess
+child = subprocess.Popen([os.environ["CKPT"], "scan", os.environ["FORM"], "many"], stdout=subprocess.PIPE, bufsize=0)
+first = child.stdout.read(1)
+child.send_signal(signal.SIGTERM)
+document = json.loads(first + child.stdout.read())
+assert child.wait() == -signal.SIGTERM, child.returncode
+if os.environ["FORM"] == "--json":
+    assert document["interrupted"] is True and 0 < len(document["files"]) < 3001, document["counts"]
+else:
+    assert document["runs"][0]["invocations"] == [{"executionSuccessful": False}]
+PY
+	done
+	ckpt scan --json many; want 1
+	[[ $output != *interrupted* ]]
+}
