@@ -21,23 +21,28 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import assemble  # noqa: E402
 import containers  # noqa: E402
 import language  # noqa: E402
+from assemble import files  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH, LOADS, MOST_FINDINGS, FEW = 4000, 4000, 10, 40
+ENOUGH = 40000  # programs, of which some that are plain have each name of the table
 PLAIN = 0
 LEAST_PLAIN = 0.1
 
 
+def rows():
+    """The names of the table, as the source has it."""
+    return {"%s.%s" % pair for pair in re.findall(r'^\t(?:(?:HEAVY_)?(?:FUNC|TYPE)\(|NAME\(|\{ )"([\w.]*)", "([\w.]+)"', language.TABLE, re.M)}
+
+
 def allowed_names():
-    """Of the table, as the source has it."""
-    with open(os.path.join(HERE, "..", "..", "src", "scan", "table.c"), encoding="utf-8") as source:
-        text = source.read()
-    names = {"%s.%s" % pair for pair in re.findall(r'^\t(?:(?:HEAVY_)?(?:FUNC|TYPE)\(|NAME\(|\{ )"([\w.]*)", "([\w.]+)"', text, re.M)}
+    """... and what else may be named."""
+    names = rows()
     for array, module in (("return_types", "torch.return_types"), ("exceptions", "builtins")):
-        body = re.search(r"%s\[\] = \{(.*?)\};" % array, text, re.S).group(1)
-        names |= {"%s.%s" % (module, name) for name in re.findall(r'"(\w+)"', body)}
+        names |= {"%s.%s" % (module, name) for name in language.names_in(array)}
     kinds = "Float Double Half BFloat16 Long Int Short Char Byte Bool ComplexFloat ComplexDouble QInt8 QUInt8 QInt32 QUInt4x2 QUInt2x4 ComplexHalf".split()
     names |= {"torch.%sStorage" % kind for kind in kinds} | {"torch.%sTensor" % kind for kind in kinds} | {"torch.Storage"}
     names |= {"torch." + n for n in "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 bool complex64 complex128 half float double long int short".split()}
@@ -53,15 +58,23 @@ def verdicts(samples, work, scan_many=None):
     return done.stdout
 
 
-def tripped(command, work, samples, *words):
-    """What loading SAMPLES told, and '' if that is nothing."""
+def loaded(command, work, samples, free, *words):
+    """What loading SAMPLES told where free memory has the byte FREE: lines, and the sum of all numbers."""
     stream = b"".join(b"%s %d\n" % (kind.encode(), len(data)) + data for data, kind in samples)
     # what would be made would be made in here
-    done = subprocess.run(command.split() + ["traced_load.py", "names.txt", *words], cwd=work, input=stream, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    done = subprocess.run(command.split() + ["traced_load.py", "names.txt", "free=" + free, *words], cwd=work, input=stream, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     lines = done.stdout.decode(errors="replace").splitlines()
-    told = [line for line in lines if not line.startswith(("at ", "done "))]
+    told = [line for line in lines if not line.startswith(("at ", "done ", "numbers "))]
     if "done %d" % len(samples) not in lines:
         told.append("ended with status %d behind '%s'" % (done.returncode, lines[-1] if lines else ""))
+    return told, [line for line in lines if line.startswith("numbers ")]
+
+
+def tripped(command, work, samples, *words):
+    """What loading SAMPLES told, and '' if that is nothing. Numbers that depend on what was in free memory are not the file's."""
+    told, numbers = loaded(command, work, samples, "85", *words)
+    if not told and loaded(command, work, samples, "170", "unused") != (told, numbers):
+        told = ["other numbers where other bytes are in free memory"]
     return "\n".join(told)
 
 
@@ -81,6 +94,21 @@ def find(command, work, samples):
     if not found and len(samples) <= FEW:  # of one process: in the order that they were in
         print("\n".join("%s %s" % (kind, data.hex()) for data, kind in samples))
     return found or [((b"", "%d together" % len(samples)), told)]
+
+
+def blind(commands, work):
+    """Where loads that do more than they may are not noticed, this fuzzer finds nothing: a function is called, and a tensor has numbers that are not in the file."""
+    unset = files.glob("torch", "FloatStorage") + b"K\x40\x85R"
+    tensor = files.glob("torch._utils", "_rebuild_tensor") + b"(" + unset + b"K\x00(K\x40t(K\x01ttR"
+    samples = {"a call of a function": language.CANARY, "numbers that are not in the file": b"\x80\x02" + tensor + b"."}
+    return ["%s does not notice %s" % (command, what) for command in commands for what, data in samples.items() if not tripped(command, work, [(data, language.BARE)])]
+
+
+def never_plain(names, samples):
+    """Of NAMES, those that are in none of the plain SAMPLES."""
+    everything = b"\0".join(data for data, _ in samples)
+    spelled = {name: name.rsplit(".", 1) if not name.startswith("torch._utils.torch.") else ("torch._utils", name[13:]) for name in names}
+    return {name for name, (module, last) in spelled.items() if files.glob(module, last) not in everything and assemble.named(module, last) not in everything}
 
 
 class Loads:
@@ -137,12 +165,18 @@ def main():
             shutil.copy(script, work)
         with open(os.path.join(work, "names.txt"), "w", encoding="utf-8") as names:
             names.write("\n".join(sorted(allowed_names())))
-        loads, sums = Loads(os.environ["CKPT_PYTHON"].split(";"), work), Sums()
+        commands = os.environ["CKPT_PYTHON"].split(";")
+        unnoticed = blind(commands, work)
+        if unnoticed:
+            print("\n".join(unnoticed))
+            return 1
+        loads, sums, missed = Loads(commands, work), Sums(), rows() if wanted.kind == "programs" else set()
         for start in range(first, first + count, BATCH):
             samples = [make(seed) for seed in range(start, min(start + BATCH, first + count))]
             now = verdicts(samples, work)
             old = verdicts(samples, work, old_scan_many) if old_scan_many else b""
             sums.add(samples, now, old)
+            missed = never_plain(missed, [s for i, s in enumerate(samples) if now[i] == PLAIN])
             chosen = [s for i, s in enumerate(samples) if now[i] == PLAIN and (not old or old[i] != PLAIN)]
             loads.add(chosen, start + BATCH >= first + count)
             if len(loads.findings) >= MOST_FINDINGS:
@@ -156,6 +190,9 @@ def main():
         print("%d files from seed %d, %d of them plain (%.1f%%) and loaded by %d torches, %d findings" % (count, first, loads.done, 100 * share, len(loads.commands), len(loads.findings)))
     if share < LEAST_PLAIN:
         print("fewer than one in ten are plain: little was tried")
+    if missed and count >= ENOUGH:
+        print("no plain program has %s: they were not tried" % ", ".join(sorted(missed)))
+        return 1
     return 1 if loads.findings or share < LEAST_PLAIN else 0
 
 

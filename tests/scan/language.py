@@ -5,12 +5,18 @@ belongs, a state that is set twice, an opcode too many. make(seed) -> bytes, how
 What comes out is read by `ckpt scan`, and what that calls plain is loaded by traced_load.py. Nothing here unpickles.
 """
 
+import os
 import random
+import re
 import struct
 
 from assemble import FACTS, MAGIC, VERSION, blob, files, proto
+from language_tensors import COUNT, DTYPES, Tensors, stored_bytes
 
-BARE, STREAM = "bare", "stream"
+BARE, STREAM, ARCHIVE = "bare", "stream", "archive"
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "scan", "table.c"), encoding="utf-8") as source:
+    TABLE = source.read()
 
 NAMES_OF_KEYS = [
     "a", "weight", "_metadata", "__setstate__", "__class__", "__dict__", "__module__", "__reduce_ex__", "__getattr__", "__torch_function__", "append", "extend", "add",
@@ -29,21 +35,49 @@ CLASSES = [
     ("torch.nn.parameter", "UninitializedParameter"), ("numpy", "ndarray"), ("numpy", "dtype"), ("datetime", "datetime"), ("uuid", "UUID"), ("builtins", "ValueError"), ("builtins", "KeyError"),
     ("decimal", "Decimal"), ("fractions", "Fraction"), ("pathlib", "PosixPath"), ("torch.autograd.variable", "Variable"), ("builtins", "complex"), ("builtins", "slice"),
 ]
+# rows, and of what type each argument is: one of some
+SMALL_CALLS = [
+    (("datetime", "datetime"), "moment"), (("datetime", "datetime"), "moment", "zone"), (("datetime", "date"), "moment"), (("datetime", "time"), "moment"), (("datetime", "time"), "moment", "zone"),
+    (("datetime", "time"), "small", "small", "small", "int"), (("datetime", "date"), "year", "small", "small"), (("datetime", "timezone"), "zone|int"), (("datetime", "datetime"), "year", "small", "small", "small"),
+    (("builtins", "UnicodeTranslateError"), "text", "small", "small", "text"), (("builtins", "SyntaxError"), "text|pair"), (("builtins", "IndentationError"),), (("builtins", "TabError"), "text"),
+    (("builtins", "xrange"), "int"), (("builtins", "range"), "int", "int", "small"), (("builtins", "unicode"), "text"), (("builtins", "long"), "digits|float|int"), (("builtins", "object"),),
+    (("builtins", "int"), "digits|bool|float"), (("builtins", "float"), "digits|int"), (("decimal", "Decimal"), "digits"), (("fractions", "Fraction"), "digits|int"), (("fractions", "Fraction"), "int", "int"),
+    (("array", "_array_reconstructor"), "array_class", "array_code", "kind_of_array", "bytes"), (("itertools", "count"), "float|int", "float|int"), (("time", "struct_time"), "fields", "names_of_fields"),
+    (("time", "struct_time"), "fields"), (("pathlib", "PurePosixPath"), "text"), (("pathlib", "WindowsPath"), "text"), (("pathlib", "PureWindowsPath"), "text", "text"), (("pathlib", "PosixPath"), "text", "text"),
+    (("torch.serialization", "StorageType"),), (("torch.torch_version", "TorchVersion"), "text|digits"), (("torch.jit._pickle", "build_tensor_from_id"), "int"), (("builtins", "type"), "constant|scalar"),
+    (("builtins", "slice"), "scalar", "scalar"), (("builtins", "complex"), "float|int", "float|int"), (("builtins", "bytearray"), "bytes|list|text"), (("torch", "device"), "place", "small"), (("torch", "Size"), "shape"),
+    (("numpy.core.numeric", "_frombuffer"), "bytes", "numpy_dtype", "shape", "text"), (("torch.serialization", "_get_layout"), "text"), (("builtins", "frozenset"), "list|shape"), (("builtins", "list"), "list|shape"),
+]
+CONSTANTS = [("builtins", "Ellipsis"), ("builtins", "NotImplemented"), ("builtins", "NoneType"), ("torch", "per_tensor_affine"), ("torch", "per_tensor_symmetric"), ("torch", "per_channel_symmetric"), ("torch", "preserve_format"),
+             ("torch", "channels_last"), ("torch", "channels_last_3d"), ("torch", "contiguous_format"), ("torch", "strided"), ("torch", "sparse_coo"), ("torch.storage", "UntypedStorage"), ("torch.storage", "TypedStorage"),
+             ("numpy", "ndarray"), ("torch.distributed.tensor", "DTensor"), ("torch.distributed._tensor", "DTensor"), ("torch.distributed._tensor.api", "DTensor"), ("torch._utils", "torch.channels_last"), ("torch._utils", "torch.channels_last_3d"), ("torch._utils", "torch.contiguous_format"), ("torch._utils", "torch.preserve_format")]
 EVIL = [("posix", "mkdir"), ("builtins", "eval"), ("os", "putenv"), ("torch.return_types", "__setattr__"), ("builtins", "getattr"), ("a.b", "C"), ("torch", "hub"), ("torch.hub", "load")]
 CANARY = proto(2, b"cposix\nmkdir\n(" + files.text("/canary") + b"tR")
 INNERS = [MAGIC + VERSION + FACTS + CANARY + proto(2, b"]"), CANARY, MAGIC + CANARY]
 
 
-class Program:
+def names_in(array):
+    """Of what is alike the table has names alone."""
+    return re.findall(r'"(\w+)"', re.search(r"%s\[\] = \{(.*?)\};" % array, TABLE, re.S).group(1))
+
+
+RETURN_TYPES = names_in("return_types")
+# these have rows of their own, or take a text alone
+EXCEPTIONS = sorted(set(names_in("exceptions")) - {"SyntaxError", "IndentationError", "TabError"})
+
+
+class Program(Tensors):
+    BARE, STREAM = BARE, STREAM
+
     def __init__(self, rng, kind, wrongs):
         self.rng, self.kind, self.wrongs = rng, kind, wrongs
         self.memo, self.count, self.storages, self.depth = {}, 0, {}, 0
-        self.protocol = rng.choice([2, 2, 2, 3, 4])
+        self.protocol = rng.choice([2, 2, 2, 3, 4, 5])
 
     # ---- pieces: each leaves one value ----
 
     def glob(self, module, name):
-        if self.protocol == 4 and self.rng.random() < 0.5:
+        if self.protocol >= 4 and self.rng.random() < 0.5:
             return b"\x8c" + bytes([len(module)]) + module.encode() + b"\x8c" + bytes([len(name)]) + name.encode() + b"\x93"
         return files.glob(module, name)
 
@@ -88,11 +122,7 @@ class Program:
         return self.glob(*name) + self.tuple(*(self.some(a) for a in arguments)) + (b"R" if self.rng.random() < 0.97 else b"\x81")
 
     def storage(self):
-        if self.kind != STREAM:
-            return self.call(("torch.storage", "_load_from_bytes"), "bytes")
-        key = self.rng.choice("012")
-        self.storages.setdefault(key, "FloatStorage")
-        return b"(" + files.text("storage") + self.glob("torch", self.storages[key]) + files.text(key) + files.text("cpu") + b"K\x10" + b"NtQ"
+        return self.storage_of(self.rng.choice("012"))
 
     def shape(self):
         return self.rng.choice([b"(K\x02t", b"(K\x01K\x02t", b")", b"(K\x04t", b"(K\x02K\x02t", b"](K\x02e"]) if self.rng.random() < 0.9 else self.call(("torch", "Size"), "shape")
@@ -104,21 +134,9 @@ class Program:
         return self.rng.choice([b"N", b"}", *(b"}" + files.text(key) + value + b"s" for key in ("neg", "conj", "a") for value in (b"\x88", b"\x89"))])
 
     def tensor(self):
-        way = self.rng.randrange(10)
-        if way < 5:
-            return self.call(("torch._utils", "_rebuild_tensor_v2"), "storage", "small", "shape", "shape", "bool", "hooks", *(["metadata"] if self.rng.random() < 0.2 else []))
-        if way == 5:
-            return self.call(("torch._utils", "_rebuild_tensor"), "storage", "small", "shape", "shape")
-        if way == 6:
-            return self.call(("torch._utils", "_rebuild_parameter"), "tensor", "bool", "hooks")
-        if way == 7:
-            return self.call(("torch._utils", "_rebuild_meta_tensor_no_storage"), "dtype", "shape", "shape", "bool")
-        if way == 8:
-            return self.glob("torch", self.rng.choice(["FloatTensor", "Tensor"])) + b")R" + self.tuple(self.some("storage"), self.some("small"), self.some("shape"), self.some("shape")) + b"b"
-        return self.call(("torch._utils", "_rebuild_sparse_tensor"), "layout", "sparse")
-
-    def sparse(self):
-        return self.tuple(self.some("tensor"), self.some("tensor"), self.some("shape"))
+        if self.rng.random() < 0.7:
+            return self.any_tensor()
+        return self.call(("torch._utils", "_rebuild_tensor_v2"), "storage", "small", "shape", "shape", "bool", "hooks", *(["metadata"] if self.rng.random() < 0.2 else []))
 
     def dressed(self):
         if self.rng.random() < 0.5:
@@ -134,10 +152,7 @@ class Program:
         return (b"}(" + pairs + b"u" if pairs else b"}") if self.rng.random() < 0.9 else self.any()
 
     def dtype(self):
-        return self.glob("torch", self.rng.choice(["float32", "int64", "bfloat16", "bool"]))
-
-    def layout(self):
-        return self.glob("torch", self.rng.choice(["strided", "sparse_coo"])) if self.rng.random() < 0.5 else self.call(("torch.serialization", "_get_layout"), "text")
+        return self.glob("torch", self.rng.choice(DTYPES))
 
     def container(self):
         name = self.rng.choice(["OrderedDict", "OrderedDict", "defaultdict", "Counter", "deque"])
@@ -188,8 +203,12 @@ class Program:
             lambda: self.call(("fractions", "Fraction"), "text"),
             lambda: self.call(("pathlib", "PosixPath"), "text"),
             lambda: self.call(("builtins", self.rng.choice(["UnicodeDecodeError", "UnicodeEncodeError"])), "text", "text" if self.rng.random() < 0.5 else "bytes", "small", "small", "text"),
-            lambda: self.call(("builtins", self.rng.choice(["ValueError", "KeyError", "OSError"])), "any") + (self.some("attributes") + b"b" if self.rng.random() < 0.4 else b""),
-            lambda: self.call(("torch.return_types", self.rng.choice(["max", "min", "svd", "sort"])), "pair"),
+            lambda: self.exception() + (self.some("attributes") + b"b" if self.rng.random() < 0.4 else b""),
+            lambda: self.call(("torch.return_types", self.rng.choice(RETURN_TYPES)), "pair"),
+            lambda: self.generator(),
+            lambda: self.small_call(),
+            lambda: self.small_call(),
+            lambda: self.small_call(),
             lambda: self.call(("torch", "device"), "place"),
             lambda: self.call(("torch", "Generator"), "place") + (b"(K\x05N" + self.some("tensor") + b"tb" if self.rng.random() < 0.5 else b""),
             lambda: self.glob("builtins", "iter") + self.tuple(self.rng.choice([self.list, self.shape])()) + b"R" + self.rng.choice([b"", self.small() + b"b", self.int() + b"b", self.any() + b"b"]),
@@ -200,16 +219,53 @@ class Program:
             lambda: self.glob("time", "struct_time") + b"((" + b"".join(self.scalar() for _ in range(9)) + b"t}tR",
             lambda: self.glob("uuid", "UUID") + b")\x81}" + files.text("int") + b"K\x07sb",
             lambda: self.call(("array", "array"), "array_code", "list"),
-            lambda: self.call(("torch.jit._pickle", self.rng.choice(["build_intlist", "build_tensorlist"])), "list"),
-            lambda: self.call(("torch.jit._pickle", "restore_type_tag"), self.rng.choice(["list", "dict"]), "text"),
+            lambda: self.call(("torch.jit._pickle", self.rng.choice(["build_intlist", "build_tensorlist", "build_doublelist", "build_boollist"])), "list"),
+            lambda: self.call(("torch.jit._pickle", "restore_type_tag"), self.rng.choice(["list", "dict"]), self.rng.choice(["text", "tag"])),
             lambda: self.call(("torch.nn.parameter", self.rng.choice(["Parameter", "UninitializedParameter"])), *self.rng.choice([(), ("bool",), ("tensor", "bool")])),
-            lambda: self.call(("torch.storage", "_load_from_bytes"), "bytes"),
+            lambda: self.call(("torch.storage", "_load_from_bytes"), "bytes") if self.rng.random() < 0.3 else self.storage(),
             lambda: self.glob("builtins", "getattr") + self.tuple(self.glob("torch._utils", "torch"), files.text(self.rng.choice(["channels_last", "contiguous_format", "hub"]))) + b"R",
             lambda: self.call(("builtins", "type"), "scalar"),
         ])()
 
+    def small_call(self):
+        """Rows of numbers, dates and names."""
+        name, *arguments = self.rng.choice(SMALL_CALLS)
+        made = self.call(name, *(self.rng.choice(a.split("|")) for a in arguments))
+        return made + (self.some("attributes") + b"b" if name[1] in ("StorageType", "TorchVersion") and self.rng.random() < 0.3 else b"")
+
+    def tag(self):
+        return files.text(self.rng.choice(["List[int]", "Dict[str, Tensor]", "List[List[float]]", "Tuple[int, ...]", "int", "[" * 20]))
+
+    def digits(self):
+        return files.text(self.rng.choice(["0", "12", "-7", "3/4", "1.5", "nan", " 1 ", "1_0", "\u0663", "9" * 40]))
+
+    def moment(self):
+        return self.bytes_of(self.rng.choice([bytes([7, 228, 2, 29, 11, 59, 1, 0, 0, 1]), bytes([7, 228, 2, 29]), bytes([11, 59, 1, 0, 0, 1]), bytes(10), bytes([7, 228, 2, 30]), b"\xff" * 6, b""]))
+
+    def zone(self):
+        return self.glob("datetime", "timezone") + self.tuple(self.call(("datetime", "timedelta"), "small", "int", "small"), *([self.text()] if self.rng.random() < 0.3 else [])) + b"R"
+
+    def array_class(self):
+        return self.glob("array", "array")
+
+    def kind_of_array(self):
+        return self.rng.choice([b"K" + bytes([self.rng.choice([0, 1, 8, 14, 21, 22])]), self.small()])
+
+    def fields(self):
+        """The parts of a time.struct_time."""
+        return self.tuple(*(self.scalar() for _ in range(self.rng.choice([9, 9, 9, 11, 8]))))
+
+    def names_of_fields(self):
+        return b"}" if self.rng.random() < 0.5 else b"}" + files.text(self.rng.choice(["tm_zone", "tm_gmtoff", "x"])) + self.scalar() + b"s"
+
+    def year(self):
+        return b"M\xe8\x07"
+
+    def constant(self):
+        return self.glob(*self.rng.choice(CONSTANTS))
+
     def exception(self):
-        return self.call(("builtins", self.rng.choice(["ValueError", "KeyError", "OSError"])), "any")
+        return self.call(("builtins", self.rng.choice(["ValueError", "KeyError", "OSError", self.rng.choice(EXCEPTIONS)])), *self.rng.choice([(), ("any",), ("any",), ("any", "any"), ("int", "text", "text")]))
 
     def exceptions(self):
         items = b"".join(self.exception() if self.rng.random() < 0.9 else self.any() for _ in range(self.rng.randrange(4)))
@@ -232,7 +288,7 @@ class Program:
             return self.scalar()
         return getattr(self, self.rng.choice(
             ["scalar"] * 6 + ["list", "dict", "dict", "tensor", "tensor", "container", "container", "made_container", "numpy_array", "numpy_scalar", "numpy_dtype", "dressed", "other", "other",
-                              "dtype", "bytes", "shape", "pair"]))()
+                              "dtype", "constant", "bytes", "shape", "pair"]))()
 
     # ---- what goes wrong ----
 
@@ -317,9 +373,9 @@ def mangle(rng, data):
 
 
 def make(seed):
-    """(bytes, BARE or STREAM)"""
+    """(bytes, BARE, STREAM or ARCHIVE)"""
     rng = random.Random(seed)
-    kind = STREAM if rng.random() < 0.5 else BARE
+    kind = rng.choice([BARE, STREAM, ARCHIVE])
     program = Program(rng, kind, rng.choice([0, 0, 0.02, 0.05, 0.15]))
     body = program.body()
     if rng.random() < 0.1:
@@ -328,5 +384,7 @@ def make(seed):
     if kind == BARE:
         return pickle, kind
     keys = sorted(program.storages)
-    stored = b"".join(struct.pack("<q", 16) + bytes(64) for _ in keys)
+    if kind == ARCHIVE:
+        return files.archive([("data.pkl", pickle)] + [("byteorder", b"little")] * rng.randrange(2) + [("data/" + key, stored_bytes(key)) for key in keys] + [("version", b"3\n")]), kind
+    stored = b"".join(struct.pack("<q", COUNT) + stored_bytes(key) for key in keys)
     return MAGIC + VERSION + FACTS + pickle + proto(2, b"](" + b"".join(files.text(k) for k in keys) + b"e" if keys else b"]") + stored, kind

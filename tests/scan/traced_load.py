@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads files that `ckpt scan` calls plain, and tells what they do beyond making data: traced_load.py < FILES
 
-From standard input: for each its kind (a line: "bare" or "stream", length), then its bytes. One line for each that does more than it may: its number, and
+From standard input: for each its kind (a line: "bare", "stream", "archive" or "container", length), then its bytes. One line for each that does more than it may: its number, and
 what. Whatever an audit hook hears of is refused before it happens; modules and classes are compared afterwards. To be run in a process of its own,
-for a crash is a finding too. Never for files of others. With the argument "unused" what was loaded is not shown, which imports parts of torch now and then.
+for a crash is a finding too. Never for files of others. With the argument "unused" what was loaded is not used, which imports parts of torch now and then.
+The numbers of all tensors and arrays that were made are told as one sum, so that another process can be compared with this one in which memory that is reserved or freed gets another byte: "free=85".
 """
 
+import copy
 import gc
+import importlib
 import io
 import os
 import pickle
@@ -14,6 +17,11 @@ import resource
 import signal
 import sys
 import warnings
+import zlib
+
+FREE = [word[5:] for word in sys.argv if word.startswith("free=")]
+if FREE and "GLIBC_TUNABLES" not in os.environ:  # read where a process begins; what is freed and at hand (tcache) would keep its bytes
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.perturb=" + FREE[0]})
 
 warnings.simplefilter("ignore")
 
@@ -43,9 +51,15 @@ try:
 except ImportError:
     numpy = None
 
+for name in ("torch.distributed.tensor", "torch.distributed._tensor", "torch.distributed._tensor.api"):  # which a file may name, and torch has in some versions
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass
+
 MODULES = ("array", "builtins", "__builtin__", "collections", "_codecs", "datetime", "decimal", "fractions", "numpy", "numpy.core.multiarray", "numpy.core.numeric", "numpy._core.multiarray",
            "numpy._core.numeric", "pathlib", "torch", "torch._C", "torch._tensor", "torch._utils", "torch.autograd.variable", "torch.jit._pickle", "torch.nn.parameter", "torch.return_types",
-           "torch.serialization", "torch.storage", "torch.torch_version", "torch.tensor", "uuid", "torch.distributed.tensor", "torch.cuda", "_io", "pickle")
+           "torch.serialization", "torch.storage", "torch.torch_version", "torch.tensor", "uuid", "torch.distributed.tensor", "torch.distributed._tensor", "torch.distributed._tensor.api", "torch.cuda", "_io", "pickle")
 # of no consequence: looks at the stack, and what the collector and the allocator say
 # ... and what torch does with its tars: it unpacks members into a folder of its own, and reads them
 UNPACKS = ("tempfile.", "shutil.", "os.mkdir", "os.rmdir", "os.remove", "os.scandir", "os.listdir", "os.chmod", "os.utime", "os.chown", "os.link", "os.symlink", "os.unlink", "open")
@@ -53,9 +67,11 @@ HARMLESS = ("sys._getframe", "sys.unraisablehook", "gc.", "builtins.id", "array.
 MOST_SECONDS = 20
 SAMPLE = "sample.%d.bin" % os.getpid()
 GROWTH = 400 << 10  # KiB, of a batch
+MOST_NUMBERS = 1 << 16
 
 heard = []
 made = []
+summed = 0
 listening = False
 allowed = set()
 
@@ -113,6 +129,8 @@ def load(kind, data):
                 attempt(data)
             except Exception:
                 pass
+    elif kind == "archive":
+        load_file(data)
     elif kind == "stream":
         options = {"weights_only": False} if "weights_only" in torch.load.__code__.co_varnames else {}
         made.append(torch.load(io.BytesIO(data), map_location="cpu", **options))
@@ -121,8 +139,10 @@ def load(kind, data):
 
 
 def load_file(data):
-    """Tars of torch 0.1 are only looked for in a file."""
+    """Tars of torch 0.1 are only looked for in a file, and only files are mapped."""
     options = {"weights_only": False} if "weights_only" in torch.load.__code__.co_varnames else {}
+    if "mmap" in torch.load.__code__.co_varnames and len(data) % 4 == 0:
+        options["mmap"] = True
     made.append(torch.load(SAMPLE, map_location="cpu", **options))
 
 
@@ -134,8 +154,59 @@ def load_bare(data):
             pass
 
 
+def tensors_in(value, found, deep=0):
+    """All that are in VALUE, up to some depth."""
+    if isinstance(value, torch.Tensor) or (numpy and isinstance(value, (numpy.ndarray, numpy.generic))):
+        found.append(value)
+    elif deep < 8 and len(found) < 100:
+        if isinstance(value, dict):
+            value = list(value.values())
+        elif isinstance(value, BaseException):
+            value = value.args
+        for item in value if isinstance(value, (list, tuple, set, frozenset, collections.deque)) else ():
+            tensors_in(item, found, deep + 1)
+    return found
+
+
+def numbers(value):
+    """The bytes of its numbers, or what it is if it has none to show."""
+    if not isinstance(value, torch.Tensor):
+        return value.tobytes() if value.nbytes <= MOST_NUMBERS and value.dtype.kind != "O" else b""
+    try:
+        if value.layout is not torch.strided:
+            value = value.coalesce() if value.layout is torch.sparse_coo else value
+            parts = (value._indices(), value._values()) if value.layout is torch.sparse_coo else (value.values(),)
+            return b"".join(numbers(part) for part in parts)
+        if value.numel() > MOST_NUMBERS:
+            return b""
+        return repr(value.detach().tolist() if not value.is_quantized else value.int_repr().tolist()).encode()
+    except (RuntimeError, TypeError, NotImplementedError, ValueError, AttributeError):
+        return b""
+
+
+WAYS = (
+    copy.deepcopy, lambda t: t.clone(), lambda t: t.detach(), lambda t: t.sum(), lambda t: t.to(torch.float64), lambda t: t.contiguous(), lambda t: t + t, lambda t: t == t, lambda t: t.numpy(), lambda t: t.to_dense(), lambda t: t.to_sparse(),
+    lambda t: t.coalesce(), lambda t: t.dequantize(), lambda t: t.t(), lambda t: t[0], lambda t: list(t.unbind()), lambda t: t.reshape(-1), lambda t: t.storage().tolist(), lambda t: torch.save(t, io.BytesIO()),
+    lambda t: pickle.dumps(t), lambda t: torch.ones(2).to(t.device) if t.layout is torch.strided else None,
+)
+
+
+def small(tensor):
+    """A copy of it, with all that it has, takes little."""
+    if not isinstance(tensor, torch.Tensor):
+        return False
+    try:
+        return tensor.numel() <= MOST_NUMBERS
+    except Exception:
+        return False
+
+
 def use():
-    """What was made is shown, and hashed: what only looks like data crashes here."""
+    """What was made is shown, hashed and used: what only looks like data crashes here. The sum of all numbers comes first."""
+    global summed
+    for value in made:
+        for tensor in tensors_in(value, []):
+            summed = zlib.crc32(numbers(tensor), summed)
     while made:
         value = made.pop()
         if "unused" in sys.argv:
@@ -145,6 +216,12 @@ def use():
                 way(value)
             except Exception:
                 pass
+        for tensor in tensors_in(value, []):
+            for way in WAYS if small(tensor) else ():
+                try:
+                    way(tensor)
+                except Exception:
+                    pass
 
 
 def warm_up():
@@ -167,7 +244,7 @@ def warm_up():
 def guarded(kind, data):
     global listening
     heard.clear()
-    if kind == "container":
+    if kind in ("container", "archive"):
         with open(SAMPLE, "wb") as sample:
             sample.write(data)
     listening = True
@@ -221,6 +298,7 @@ def main():
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most
     if grown > GROWTH:
         print("grown", grown, flush=True)
+    print("numbers %08x" % summed, flush=True)
     print("done", len(samples), flush=True)
     if os.path.exists(SAMPLE):
         os.unlink(SAMPLE)
