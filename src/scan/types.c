@@ -460,6 +460,15 @@ static bool are_in_one_place(const struct numbers *a, const struct numbers *b)
 	return a->location->u.bytes.len == b->location->u.bytes.len && !memcmp(a->location->u.bytes.ptr, b->location->u.bytes.ptr, a->location->u.bytes.len);
 }
 
+/*
+ * Numbers of which there are none. torch has sparse tensors over such storages, but writes none, and
+ * where a load breaks off behind one, the next load in that process looks at its indices, and fails.
+ */
+static bool is_on_meta(const struct numbers *n)
+{
+	return n->location && ckpt_value_is_text(n->location) && n->location->u.bytes.len >= 4 && !memcmp(n->location->u.bytes.ptr, "meta", 4);
+}
+
 /* (indices, values, ...) or (rows, columns, values, shape) */
 static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_value *parts, bool is_later)
 {
@@ -471,6 +480,9 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 			return "a sparse tensor of parts that are not each made of a storage, of one class";
 		tensors++;
 	}
+	for (uint32_t i = 0; i < tensors; i++)
+		if (is_on_meta(&n[i]))
+			return "a sparse tensor on 'meta', which torch does not write so";
 	if (tensors == 2 && n[0].dtype != CKPT_DTYPE_INT64)
 		return "a sparse tensor whose indices are no int64: torch copies them";
 	if (tensors == 3 && ((n[0].dtype != CKPT_DTYPE_INT64 && n[0].dtype != CKPT_DTYPE_INT32) || n[0].dtype != n[1].dtype))

@@ -50,17 +50,24 @@ bool ckpt_loose_zip_shadows(const struct ckpt_loose_zip *zip, const char *name)
 	return false;
 }
 
+/* Behind the separators at NAME, of which there may be several, and what means the same folder ("./"): torch 2.14 takes "a//b" for "a/b". */
+static const char *behind_slashes(const char *name)
+{
+	while (*name == '/' || *name == '\\' || (*name == '.' && (name[1] == '/' || name[1] == '\\')))
+		name++;
+	return name;
+}
+
 bool ckpt_loose_zip_is_compiled(const char *name)
 {
 	static const char folder[] = "data/aotinductor/";
-	const size_t len = sizeof(folder) - 1;
 
 	for (; *name; name++) {
-		size_t same = 0;
+		const char *at = name, *same = folder;
 
-		while (same < len && (ckpt_to_lower((unsigned char)name[same]) == folder[same] || (folder[same] == '/' && name[same] == '\\')))
-			same++;
-		if (same == len && name[len])
+		while (*same && *at && (*same == '/' ? *at == '/' || *at == '\\' : ckpt_to_lower((unsigned char)*at) == *same))
+			at = *same++ == '/' ? behind_slashes(at) : at + 1;
+		if (!*same && *at)
 			return true;
 	}
 	return false;

@@ -344,8 +344,8 @@ static uint64_t most_unpacked(const struct ckpt_loose_entry *e)
 	return !e->method || most > MOST_WHOLE ? MOST_WHOLE : most;
 }
 
-/* The bytes of a record as a file. PACKED: also if they are; *BYTES is to be freed behind it. NULL: there is none, or no memory. */
-static struct ckpt_source *part_of(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, bool packed, uint8_t **bytes)
+/* The bytes of a record as a file; *BYTES is to be freed behind it. NULL: they are not to be had, or no memory. */
+static struct ckpt_source *part_of(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, uint8_t **bytes)
 {
 	uint64_t most = most_unpacked(e), len;
 	struct ckpt_source *part = NULL;
@@ -353,11 +353,9 @@ static struct ckpt_source *part_of(struct ckpt_loose_zip *zip, const struct ckpt
 
 	if (!e->method)
 		return ckpt_source_slice(zip->source, e->data_off, e->csize, &part, NULL) == 0 ? part : NULL;
-	if (!packed)
-		return NULL;
 	*bytes = ckpt_loose_zip_bytes(zip, e, most, &len, &crc32);
 	if (!*bytes || len > most)
-		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "begins as an array of numpy, and is more than is looked into");
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "a compressed storage that begins as a file of another kind, and is more than is looked into");
 	return *bytes && ckpt_source_from_memory(*bytes, (size_t)(len < most ? len : most), &part, NULL) == 0 ? part : NULL;
 }
 
@@ -377,14 +375,14 @@ static void count_unpacked(struct ckpt_loose_zip *zip, const struct ckpt_loose_e
 
 /*
  * Numbers, for whoever loads the checkpoint. Who asks for the record by its name may take it for a
- * file.
+ * file, packed or not: numpy.load() unpickles an array of objects in any member, and the importer of
+ * torch.package any record.
  */
 static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
 			 const uint8_t *head, uint64_t len)
 {
 	struct ckpt_scanner *s = zip->s;
-	/* numpy.load() takes every member that begins so for an array, packed or not, and unpickles one of objects */
-	bool weights = s->weights, in_fragment = s->in_fragment, is_array = ckpt_scan_is_npy(head, (size_t)len);
+	bool weights = s->weights, in_fragment = s->in_fragment;
 	struct ckpt_source *part;
 	uint8_t *bytes = NULL;
 
@@ -394,10 +392,10 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 		ckpt_scan_find(s, CKPT_SCAN_PLAIN, "note", CKPT_NO_OFFSET,
 			       "a compressed storage: torch.load(mmap=True) takes the compressed bytes for numbers");
 	}
-	if (!is_array && !is_archive(zip, e, head, len) && !ckpt_scan_looks_like_pickle(head, (size_t)len) &&
-	    (len == e->csize || !ckpt_scan_may_go_on(head, (size_t)len)))
+	if (!ckpt_scan_is_npy(head, (size_t)len) && !is_archive(zip, e, head, len) && !ckpt_scan_looks_like_pickle(head, (size_t)len) &&
+	    (len == (e->method ? e->usize : e->csize) || !ckpt_scan_may_go_on(head, (size_t)len)))
 		return;
-	part = part_of(zip, e, is_array, &bytes);
+	part = part_of(zip, e, &bytes);
 	if (!part) {
 		s->no_memory |= !e->method || bytes;
 		free(bytes);
@@ -591,6 +589,15 @@ static void find_kind(struct ckpt_loose_zip *zip)
 		zip->without_crc &= !zip->entries[i].crc32;
 }
 
+/* A folder without a name, or with one that means another folder: "a//b", "a/./b". */
+static bool has_odd_folder(const char *name)
+{
+	for (const char *at = strchr(name, '/'); at; at = strchr(at + 1, '/'))
+		if (at[1] == '/' || begins_with(at, "/./") || begins_with(at, "/../"))
+			return true;
+	return false;
+}
+
 static void check_archive(struct ckpt_loose_zip *zip)
 {
 	uint32_t pickles = 0, sources = 0, scripts = 0, compiled = 0;
@@ -614,6 +621,8 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		if (is_of_torch(zip) && !name_in_folder(zip, e))
 			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",
 					   zip->folder);
+		else if ((is_of_torch(zip) || zip->is_export) && has_odd_folder(e->name))
+			ckpt_loose_zip_odd(zip, e, 0, "the name goes through a folder without a name, which some readers of torch pass over");
 	}
 	if (pickles > 1)
 		ckpt_loose_zip_odd(zip, NULL, CKPT_NO_OFFSET,

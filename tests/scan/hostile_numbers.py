@@ -107,6 +107,13 @@ def sparse():
     both("coo_parameter", coo(wrap=True), "indices that are a parameter", NOT_DECIDED)
     both("coo_location", coo(location="cuda:0"), "indices on another device, from which torch copies them", FINE, NOT_DECIDED)
 
+    for location in ("meta", "meta:0"):
+        both("coo_%s" % location.replace(":", "_"), coo(location=location), "indices that are not there: where the load breaks off behind it, the next one fails", NOT_DECIDED)
+        both("coo_%s_all" % location.replace(":", "_"), lambda s, location=location: reduce_("torch._utils", "_rebuild_sparse_tensor", COO, (
+            s.tensor("Long", rows + columns, (2, 3), (3, 1), location), s.tensor("Float", values, location=location), (4, 5))), "a sparse tensor without numbers, as no torch writes it", NOT_DECIDED)
+        both("csr_%s" % location.replace(":", "_"), lambda s, location=location: reduce_("torch._utils", "_rebuild_sparse_csr_tensor", CSR, (
+            s.tensor("Long", [0, 1, 1, 2, 3], location=location), s.tensor("Long", columns, location=location), s.tensor("Float", values, location=location), (4, 5))), "the same in rows", NOT_DECIDED)
+
     def ordered(rows, columns, coalesced):
         return lambda s: call(NAME("torch._utils", "_rebuild_sparse_tensor"), COO, (s.tensor("Long", rows + columns, (2, len(rows)), (len(rows), 1)), s.tensor("Float", [1.0] * len(rows)), (4, 5), coalesced))
 

@@ -5,7 +5,7 @@ import json
 import struct
 import zlib
 
-from assemble import BAD, NOT_DECIDED, RUN, Member, blob, call, files, legacy, proto, reduce_, sample, tar_of, torch_zip, value, zip_of
+from assemble import BAD, DIFFER, NOT_DECIDED, RUN, RUN_OR_DIFFER, Member, blob, call, files, legacy, proto, reduce_, sample, tar_of, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | NOT_DECIDED
 NAME = files.glob
@@ -775,10 +775,31 @@ def compiled():
         for name in ("model/m.cpp", "model/m.wrapper.cpp", "model/m_linker_flags.json", "model/m.so", "model/m.o", "model/k.cubin", "other/m.wrapper_metadata.json", "m.cpp", "model/a/b.so", "model/../../../x"):
             members = [Member("m/" * (form != "npz" and bool(folder)) + n, b) for n, b in others] + [Member("%sdata/aotinductor/%s" % (folder, name), command)]
             sample("compiled_%s_%d_%s.pt2" % (form, number, name.replace("/", "_")), zip_of(members), "a file that AOTInductor compiles or loads", RUN)
-    for number, name in enumerate(("data\\aotinductor\\model\\m.cpp", "m/data\\aotinductor/model/m.cpp", "DATA/AOTInductor/model/m.cpp")):
+    for number, name in enumerate(("data\\aotinductor\\model\\m.cpp", "m/data\\aotinductor/model/m.cpp", "DATA/AOTInductor/model/m.cpp", "m/data//aotinductor/model/m.cpp", "data///aotinductor//model//m.cpp", "m//data////aotinductor/m.so",
+                                   "m/data/./aotinductor/model/m.cpp", "m/data/.//aotinductor/m.cpp", "m/data\\/aotinductor/m.cpp")):
         sample("compiled_spelled_%d.pt2" % number, zip_of([Member(name, command)]), "a file that AOTInductor compiles, by another spelling", RUN)
-    for number, name in enumerate(("data/aotinductor", "data/aotinductor.txt", "data/aotinductors/m.txt", "aotinductor/m.txt")):
+    for number, name in enumerate(("m//x", "m/a//b", "m/./x", "m/a/../x", "m//data.pkl")):
+        sample("folder_without_name_%d.pt" % number, files.archive([("m/" + n, b) for n, b in of_torch] + [(name, b"x")], name=""), "a name that goes through a folder without a name", DIFFER)
+    for number, name in enumerate(("data/aotinductor", "data//aotinductor", "data.aotinductor/m.txt", "data/aotinductor.txt", "data/aotinductors/m.txt", "aotinductor/m.txt")):
         sample("compiled_fine_%d.zip" % number, zip_of([Member(name, b"text")]), "a name that is nearly that of AOTInductor", {"plain"})
+
+
+def packed_storages():
+    """torch.package's importer unpickles a record by its name, though a pickle says that it is a storage, and though it is packed."""
+    stored = b"(" + value("storage") + NAME("torch", "FloatStorage") + value("0") + value("cpu") + b"K\x04tQ"
+    asked = proto(2, reduce_("torch._utils", "_rebuild_tensor_v2", stored, 0, (4,), (1,), False, HOOKS))
+    evil = proto(2, NAME("builtins", "exec") + value(("pass",)) + b"R")
+    texts = b"(lp0\n" + b"S'x'\np1\na" * 20
+    inside = {"pickle": evil, "pickle_far": proto(2, value("x" * 100000) + b"0" + evil[2:-1]), "text": b"cbuiltins\nexec\n(S'pass'\ntR.", "text_far": texts + b"0cbuiltins\nexec\n(S'pass'\ntR.", "archive": torch_zip(evil), "behind": evil + bytes(600)}
+    for name, data in inside.items():
+        for method in (0, 8):
+            for record in ("data/0", "constants/0", "DATA/0", ".data/0.storage", "tensors/0"):
+                members = [Member("pkg/" + record, data, method), Member("pkg/.data/extern_modules", b"torch._utils\ncollections\nbuiltins\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/m/m.pkl", asked)]
+                sample("package_storage_%s_%d_%s.pt" % (name, method, record.replace("/", "_").lower() + "_" * record.isupper()), zip_of(members), "a record of a torch.package that is a storage, and a pickle", RUN_OR_DIFFER | NOT_DECIDED)
+            # whoever unpacks it could take it for a file
+            sample("storage_%s_%d.pt" % (name, method), zip_of([Member("m/data.pkl", asked), Member("m/data/0", data, method), Member("m/version", b"3\n")]), "a storage that is a pickle", RUN_OR_DIFFER | NOT_DECIDED)
+    for number, data in enumerate((bytes(16), struct.pack("<4f", 1, 2, 3, 4), b"\x80\x02" + bytes(14), b"PK\3\5" + bytes(12), b"(" * 16, bytes(range(16)))):
+        sample("storage_fine_%d.pt" % number, zip_of([Member("m/data.pkl", asked), Member("m/data/0", data, 8), Member("m/version", b"3\n")]), "numbers that are packed", {"plain"})
 
 
 def indexes():
@@ -1230,6 +1251,7 @@ frames_of_pandas()
 formulas()
 program_texts()
 compiled()
+packed_storages()
 trees()
 indexes()
 quantized()
