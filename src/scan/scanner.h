@@ -177,8 +177,11 @@ void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source);
 void ckpt_scan_mobile(struct ckpt_scanner *s, struct ckpt_source *source);
 
-/* Does the file, if its name is that of an index of Hugging Face, lead out of its folder? Then that was said (hf_index.c). */
+/* Does the file, if its name is that of an index of Hugging Face, lead out of its folder? Then that was said (leads_out.c). */
 bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source);
+
+/* The same of DeepSpeed's "latest". */
+bool ckpt_scan_latest(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /*
  * The index of a DCP directory, which lies beside its data files: are its items what is looked

@@ -370,6 +370,23 @@ def check_hf_index(count, folder):
         count.expect(found == {"m.bin": "plain", **({index: wanted} if wanted else {})}, "an index %s gives %s" % (text[:80], found))
 
 
+def check_latest(count, folder):
+    """DeepSpeed loads the folder that is named in a file called "latest"."""
+    plain = hostile.assemble.torch_zip(hostile.assemble.GOOD)
+    for number, (text, wanted) in enumerate((("global_step100", None), ("a/b\n", None), ("", None), (" \n", None), ("../global_step1", "inconsistent"), ("/tmp/global_step1", "inconsistent"), ("\n a/../../b \n", "inconsistent"),
+                                             ("..\\b", "inconsistent"), ("C:\\b", "inconsistent"), ("..", "inconsistent"), ("the latest news\n../b\n", None))):
+        for name in ("latest", "latest_universal", "latest.txt"):
+            inside = os.path.join(folder, "latest%d_%s" % (number, name))
+            os.makedirs(os.path.join(inside, "global_step100"))
+            for path, data in ((name, text.encode()), ("global_step100/mp_rank_00_model_states.pt", plain)):
+                with open(os.path.join(inside, path), "wb") as stream:
+                    stream.write(data)
+            _, found = scanned.scan(inside)
+            found = {os.path.relpath(path, inside): one["verdict"] for path, one in found.items()}
+            about = {name: wanted} if wanted and name != "latest.txt" else {}
+            count.expect(found == {"global_step100/mp_rank_00_model_states.pt": "plain", **about}, "%s with %r gives %s" % (name, text, found))
+
+
 def zip_of_many(prefix, most):
     """(archive, bytes of its directory): MOST empty records."""
     records, directory = bytearray(), bytearray()
@@ -567,6 +584,7 @@ def main():
         check_long_tar(count, folder)
     with scanned.Folder("packages") as folder:
         check_packages(count, folder)
+        check_latest(count, folder)
         check_hf_index(count, folder)
     with scanned.Folder("dcp") as folder:
         check_dcp(count, folder)
