@@ -177,7 +177,7 @@ def numbers(value):
             value = value.coalesce() if value.layout is torch.sparse_coo else value
             parts = (value._indices(), value._values()) if value.layout is torch.sparse_coo else (value.values(),)
             return b"".join(numbers(part) for part in parts)
-        if value.numel() > MOST_NUMBERS:
+        if not small(value):
             return b""
         return repr(value.detach().tolist() if not value.is_quantized else value.int_repr().tolist()).encode()
     except (RuntimeError, TypeError, NotImplementedError, ValueError, AttributeError):
@@ -192,11 +192,14 @@ WAYS = (
 
 
 def small(tensor):
-    """A copy of it, with all that it has, takes little."""
+    """What is made of it takes little: a list of a million empty ones does not."""
     if not isinstance(tensor, torch.Tensor):
         return False
     try:
-        return tensor.numel() <= MOST_NUMBERS
+        lists = 1
+        for size in tensor.shape:
+            lists *= max(size, 1)
+        return lists <= MOST_NUMBERS
     except Exception:
         return False
 
