@@ -8,7 +8,7 @@ import random
 import struct
 
 import assemble
-from assemble import BAD, FACTS, GOOD, KEYS, LEGACY_BODY, MAGIC, NO_KEYS, STORED, VERSION, files, frame, legacy, member, members_with, old_tar, proto, tar_of, torch_zip, value, zip_of
+from assemble import BAD, FACTS, GOOD, KEYS, LEGACY_BODY, MAGIC, NO_KEYS, STORED, Member, VERSION, files, frame, legacy, member, members_with, old_tar, proto, tar_of, torch_zip, value, zip_of
 
 CONTAINER = "container"
 MARKS = [b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"]
@@ -31,9 +31,29 @@ def zip64(data):
             + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0))
 
 
+# what the bytes of a storage may be
+STORED_BYTES = [files.FOUR_FLOATS, BAD, BAD + bytes(16), torch_zip(BAD), b"cos\nsystem\n(S'true'\ntR.", b"(lp0\n" + b"S'x'\np1\na" * 20 + b"0cos\nsystem\n(S'true'\ntR.", bytes(100) + BAD]
+
+
+def package(rng):
+    """A torch.package in which a pickle has the storage 0, and a record more of any name, which the importer unpickles when it is asked for it."""
+    name = rng.choice([".data/0.storage", "data/0", "DATA/0", "constants/0", "tensors/0", "data/1", "m/n.pkl", "m/x", "x/0", ".data/1.storage", "m//n", "extra/0"])
+    more = [] if rng.random() < 0.3 else [Member("pkg/" + name, rng.choice(STORED_BYTES), rng.choice([0, 8]))]
+    own = [] if name == ".data/0.storage" and more else [Member("pkg/.data/0.storage", files.FOUR_FLOATS, rng.choice([0, 0, 8]))]
+    return zip_of([Member("pkg/m/m.pkl", GOOD, rng.choice([0, 0, 8]))] + own + more + [Member("pkg/.data/extern_modules", b"collections\nos\ntorch._utils\n"), Member("pkg/.data/python_version", b"3.9.2"), Member("pkg/version", b"6\n")])
+
+
+def compiled(rng):
+    """What AOTInductor compiles, by a name that it may take for another."""
+    slashes = ["/", "/", "//", "/./", "\\", "/x/../", "/ ", "/\0/"]
+    folder = rng.choice(["m", "archive", "m/n", ""]) + rng.choice(slashes) + rng.choice(["data", "data", "DATA", "dat"]) + rng.choice(slashes) + rng.choice(["aotinductor", "aotinductor", "aotinducto", "aot"]) + rng.choice(slashes)
+    return zip_of([member("data.pkl", GOOD), member("data/0", files.FOUR_FLOATS), member("version", b"3\n")][:rng.choice([0, 3])]
+                  + [Member(folder + "model" + rng.choice(slashes) + "m.wrapper" + ending, b"{}") for ending in (".cpp", ".so", "_metadata.json", "_compile_flags.json", "_linker_flags.json")])
+
+
 def base(rng):
     """A file, in which the call is not, or is where no loader should meet it."""
-    way = rng.randrange(16)
+    way = rng.randrange(22)
     if way < 3:
         return torch_zip(GOOD)
     if way == 3:
@@ -62,6 +82,12 @@ def base(rng):
         return tar_of(old_tar() + ([("notes", BAD)] if rng.random() < 0.5 else []))
     if way == 14:
         return zip_of(members_with(member("data.pkl", GOOD), member("data/1", rng.choice([BAD, torch_zip(BAD), bytes(64)]))))
+    if way < 18:
+        return package(rng)
+    if way == 18:
+        return compiled(rng)
+    if way == 19:
+        return zip_of([member("data.pkl", GOOD), member("data/0", rng.choice(STORED_BYTES), method=8), member("version", b"3\n")])
     return proto(4, frame(value([1, 2, 3])) + b"")
 
 

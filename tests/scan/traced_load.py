@@ -45,6 +45,10 @@ import torch.jit._pickle  # noqa: E402
 import torch.serialization  # noqa: E402
 
 try:
+    import torch.package
+except ImportError:  # torch 1.7
+    pass
+try:
     import numpy
     import numpy.core.multiarray  # noqa: F401
     import numpy.core.numeric  # noqa: F401
@@ -65,9 +69,15 @@ MODULES = ("array", "builtins", "__builtin__", "collections", "_codecs", "dateti
 UNPACKS = ("tempfile.", "shutil.", "os.mkdir", "os.rmdir", "os.remove", "os.scandir", "os.listdir", "os.chmod", "os.utime", "os.chown", "os.link", "os.symlink", "os.unlink", "open")
 HARMLESS = ("sys._getframe", "sys.unraisablehook", "gc.", "builtins.id", "array.__new__", "cpython._PySys", "object.__getattr__", "sys.monitoring")
 MOST_SECONDS = 20
-SAMPLE = "sample.%d.bin" % os.getpid()
+SAMPLE = "sample.%d.pt2" % os.getpid()  # as aoti_load_package() of torch 2.6 wants it
 GROWTH = 400 << 10  # KiB, of a batch
 MOST_NUMBERS = 1 << 16
+
+# one name in a line, for torch.package: docs/scan.md says what it is to who unpickles it
+LIST_OF_MODULES = "/.data/extern_modules"
+MAYBE_COMPILED = b"aot"
+# what torch says of an archive without a program, or which is none: a text is all that tells
+NOTHING_COMPILED = ("Failed to find a generated", "No AOTInductor", "PytorchStreamReader", "Failed to initialize zip archive", "Failed to read", "Failed to extract", "[enforce fail")
 
 heard = []
 made = []
@@ -104,6 +114,8 @@ def load_members(data):
     except Exception:
         return
     for info in archive.infolist():
+        if info.filename.lower().endswith(LIST_OF_MODULES):
+            continue
         try:
             member = archive.read(info)
             if info.filename == "__main__.py":
@@ -122,9 +134,35 @@ def load_program(_):
         heard.append("python FILE runs a program")
 
 
+def load_package(data):
+    """All that is in it, whatever it is called: the importer unpickles what it is asked for."""
+    if not hasattr(torch, "package") or b".data/" not in data:
+        return
+    importer = torch.package.PackageImporter(SAMPLE)
+    for name in zipfile.ZipFile(io.BytesIO(data)).namelist():
+        folder, _, resource = name.partition("/")[2].rpartition("/")
+        if name.lower().endswith(LIST_OF_MODULES):
+            continue
+        try:
+            made.append(importer.load_pickle(folder.replace("/", "."), resource))
+        except Exception:
+            pass
+
+
+def load_compiled(data):
+    """AOTInductor says that it finds nothing to compile, or has begun."""
+    if MAYBE_COMPILED not in data or "torch._inductor.package" not in sys.modules:
+        return
+    try:
+        torch._inductor.aoti_load_package(SAMPLE)
+    except Exception as error:
+        if not str(error).startswith(NOTHING_COMPILED) and "refused: " not in str(error):
+            heard.append("aoti_load_package: %s" % str(error)[:200])
+
+
 def load(kind, data):
     if kind == "container":
-        for attempt in (load_members, load_bare, load_file, load_program):
+        for attempt in (load_members, load_bare, load_file, load_program, load_package, load_compiled):
             try:
                 attempt(data)
             except Exception:
@@ -244,6 +282,17 @@ def warm_up():
                 pass
 
 
+def warm_up_compiled():
+    """The packages of AOTInductor take seconds to import, and bring much with them."""
+    try:
+        importlib.import_module("torch._inductor.package")
+    except ImportError:
+        return
+    with zipfile.ZipFile(SAMPLE, "w") as archive:
+        archive.writestr("m/version", b"3\n")
+    load_compiled(MAYBE_COMPILED)
+
+
 def guarded(kind, data):
     global listening
     heard.clear()
@@ -284,6 +333,8 @@ def main():
     sys.addaudithook(hook)
     sys.setrecursionlimit(5000)
     warm_up()
+    if any(MAYBE_COMPILED in data for _, data in samples):
+        warm_up_compiled()
     gc.collect()
     before, most = things(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
