@@ -11,6 +11,7 @@
 
 #include "base/reader.h"
 #include "format/format.h"
+#include "format/pickle_stream.h"
 #include "pickle/opcodes.h"
 
 #include <stdio.h>
@@ -27,6 +28,8 @@ struct viewed_file {
 	unsigned flags;
 	const uint8_t *head;
 	size_t len;
+	bool is_stream, is_odd_stream; /* of torch until 1.5, as it begins all of them, or otherwise */
+	bool is_long; /* its first pickle, if it begins with one, has no end where it is looked for */
 };
 
 static void set_format(struct viewed_file *l, const char *format)
@@ -76,13 +79,49 @@ static void scan_bare(struct viewed_file *l)
 	free((void *)p.bytes);
 }
 
-static bool is_legacy(const struct viewed_file *l)
+/* As torch begins its streams. */
+static bool is_usual_stream(const struct viewed_file *l)
 {
 	static const uint8_t magic[] = { 0x8A, 0x0A, 0x6C, 0xFC, 0x9C, 0x46,
 					 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
 
 	return memmem(l->head, l->len < 32 ? l->len : 32, magic, sizeof(magic)) ||
 	       (l->len >= 26 && !memcmp(l->head, "L119547037146038801333356L", 26));
+}
+
+/* The first pickle of the file, however long it is. */
+static enum ckpt_scan_beginning first_pickle(struct viewed_file *l)
+{
+	uint64_t size = ckpt_source_size(l->source);
+	enum ckpt_scan_beginning begins = ckpt_scan_begins_stream(l->head, l->len, size);
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_pickle_stream stream;
+	struct ckpt_pickle_extent at;
+	int rc;
+
+	if (begins != CKPT_SCAN_NOT_YET || l->len == size)
+		return begins == CKPT_SCAN_NOT_YET ? CKPT_SCAN_NO_STREAM : begins; /* it breaks off */
+	ckpt_pickle_stream_open(&stream, l->source);
+	rc = ckpt_pickle_stream_next(&stream, &at, &err);
+	if (rc == 0)
+		begins = ckpt_scan_begins_stream(stream.bytes + at.off, (size_t)at.len, size);
+	else if (rc == CKPT_E_FORMAT)
+		begins = CKPT_SCAN_NO_STREAM;
+	else if (rc != CKPT_E_LIMIT) /* so long a pickle is not decided, whoever looks at it */
+		ckpt_scan_failed(l->s, rc, &err);
+	ckpt_pickle_stream_clear(&stream);
+	return begins;
+}
+
+static void find_stream(struct viewed_file *l)
+{
+	enum ckpt_scan_beginning begins = CKPT_SCAN_NO_STREAM;
+
+	l->is_stream = is_usual_stream(l);
+	if (!l->is_stream)
+		begins = first_pickle(l);
+	l->is_odd_stream = begins == CKPT_SCAN_STREAM;
+	l->is_long = begins == CKPT_SCAN_NOT_YET;
 }
 
 /* "os.system": a name that Python can import. */
@@ -256,8 +295,10 @@ static bool scan_other(struct viewed_file *l)
 
 static bool scan_named_kind(struct viewed_file *l)
 {
-	if (is_legacy(l)) {
+	if (l->is_stream || l->is_odd_stream) {
 		set_format(l, "torch legacy stream");
+		if (l->is_odd_stream)
+			add_finding(l, CKPT_SCAN_INCONSISTENT, "kind", "a stream of torch that does not begin as torch writes it: torch.load goes on behind the first pickle, others do not");
 		ckpt_scan_legacy(l->s, l->source, l->flags);
 		if (!(l->flags & CKPT_SCAN_TOP))
 			ckpt_scan_prove_part(l->s, l->source);
@@ -290,13 +331,16 @@ static bool scan_all_ways(struct viewed_file *l)
 		ckpt_scan_zip(l->s, l->source, l->flags);
 		return true;
 	}
+	find_stream(l);
 	named = scan_named_kind(l);
-	pickle = !(named && is_legacy(l)) && is_pickle(l);
+	pickle = !l->is_stream && !l->is_odd_stream && is_pickle(l);
 	if (pickle) {
 		if (!named)
 			set_format(l, "pickle");
 		scan_bare(l);
 	}
+	if (l->is_long && !pickle)
+		add_finding(l, CKPT_SCAN_UNREADABLE, "unreadable", "begins as a pickle that is too long to be looked into");
 	if (tar)
 		ckpt_scan_tar(l->s, l->source, named || pickle ? CKPT_SCAN_PART : l->flags);
 	if (named + pickle + tar > 1)

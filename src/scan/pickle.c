@@ -795,6 +795,39 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
 	       (imports || (asks && count > 1) || (count > 2 && r.pos == len));
 }
 
+/*
+ * Could the operand be the number with which streams of torch begin? Of a number in text its length
+ * tells enough: it may have a sign, zeros in front, underscores, or be of another base.
+ */
+static bool may_be_magic(const struct ckpt_op *op)
+{
+	static const uint8_t magic[] = { 0x6C, 0xFC, 0x9C, 0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
+	enum { SHORTEST = 20 }; /* characters: 0x1950a86a20f9469cfc6c has 22, its decimal form 24 */
+	uint64_t len = op->len;
+
+	if (op->code == CKPT_OP_INT || op->code == CKPT_OP_LONG)
+		return len >= SHORTEST;
+	if (op->code != CKPT_OP_LONG1 && op->code != CKPT_OP_LONG4)
+		return false;
+	while (len && !op->bytes[len - 1])
+		len--;
+	return len == sizeof(magic) && !memcmp(op->bytes, magic, sizeof(magic));
+}
+
+enum ckpt_scan_beginning ckpt_scan_begins_stream(const uint8_t *bytes, size_t len, uint64_t size)
+{
+	struct ckpt_reader r = { .data = bytes, .len = len };
+	struct ckpt_op op = { 0 };
+	bool magic = false;
+
+	while (ckpt_op_read(&r, &op, NULL) == 0) {
+		if (op.code == CKPT_OP_STOP)
+			return magic && r.pos < size ? CKPT_SCAN_STREAM : CKPT_SCAN_NO_STREAM;
+		magic |= may_be_magic(&op);
+	}
+	return r.bad || r.pos == len ? CKPT_SCAN_NOT_YET : CKPT_SCAN_NO_STREAM;
+}
+
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)
 {
 	struct ckpt_reader r = { .data = bytes, .len = len };

@@ -161,6 +161,18 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len);
 /* ... or are they nothing but opcodes, to STOP or to where they are cut off, or to behind the first that imports? */
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len);
 
+/*
+ * Does a file of SIZE bytes, of which the first LEN are these, begin with a pickle in which torch's magic number is, by whatever
+ * opcode, and which ends before the file does? torch.load then goes on with four more pickles, whatever the file is to others. Source: torch/serialization.py, _legacy_load(), of torch 1.7 to 2.14.
+ */
+enum ckpt_scan_beginning {
+	CKPT_SCAN_NO_STREAM,
+	CKPT_SCAN_STREAM,
+	CKPT_SCAN_NOT_YET, /* they end before it does */
+};
+
+enum ckpt_scan_beginning ckpt_scan_begins_stream(const uint8_t *bytes, size_t len, uint64_t size);
+
 /* ---- files (file.c and those of the formats) ---- */
 
 enum ckpt_scan_file_flags {

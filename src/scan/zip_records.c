@@ -383,6 +383,7 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 {
 	struct ckpt_scanner *s = zip->s;
 	bool weights = s->weights, in_fragment = s->in_fragment;
+	uint64_t size = e->method ? e->usize : e->csize;
 	struct ckpt_source *part;
 	uint8_t *bytes = NULL;
 
@@ -393,7 +394,7 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 			       "a compressed storage: torch.load(mmap=True) takes the compressed bytes for numbers");
 	}
 	if (!ckpt_scan_is_npy(head, (size_t)len) && !is_archive(zip, e, head, len) && !ckpt_scan_looks_like_pickle(head, (size_t)len) &&
-	    (len == (e->method ? e->usize : e->csize) || !ckpt_scan_may_go_on(head, (size_t)len)))
+	    ckpt_scan_begins_stream(head, (size_t)len, size) != CKPT_SCAN_STREAM && (len == size || !ckpt_scan_may_go_on(head, (size_t)len)))
 		return;
 	part = part_of(zip, e, &bytes);
 	if (!part) {

@@ -267,3 +267,14 @@ def member(name, data, **about):
 
 def members_with(pickle_member, *more):
     return [pickle_member, member("data/0", files.FOUR_FLOATS), member("version", b"3\n"), *more]
+
+
+def safetensors_before(program):
+    """The length of its header begins with SHORT_BINSTRING; then there are such texts, one behind the other, until the numbers begin."""
+    length, front = 0x1c55, b'{"__metadata__":{"x":"'
+    tail = b'"},"t":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}' % (len(program), len(program))
+    texts, left = divmod(length - len(front), 128)
+    if left - 2 < len(tail):
+        texts, left = texts - 1, left + 128
+    assert len(front) == 0x1c + 2 - 8 and left < 256 and left - 2 >= len(tail), (len(front), left)
+    return struct.pack("<Q", length) + front + (b"U~" + b"A" * 126) * texts + b"U" + bytes([left - 2]) + tail.rjust(left - 2, b"A") + program

@@ -8,7 +8,7 @@ import random
 import struct
 
 import assemble
-from assemble import BAD, FACTS, GOOD, KEYS, LEGACY_BODY, MAGIC, NO_KEYS, STORED, Member, VERSION, files, frame, legacy, member, members_with, old_tar, proto, tar_of, torch_zip, value, zip_of
+from assemble import BAD, FACTS, GOOD, KEYS, LEGACY_BODY, MAGIC, NO_KEYS, STORED, Member, VERSION, files, frame, legacy, member, members_with, old_tar, proto, safetensors_before, tar_of, torch_zip, value, zip_of
 
 CONTAINER = "container"
 MARKS = [b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"]
@@ -51,9 +51,19 @@ def compiled(rng):
                   + [Member(folder + "model" + rng.choice(slashes) + "m.wrapper" + ending, b"{}") for ending in (".cpp", ".so", "_metadata.json", "_compile_flags.json", "_linker_flags.json")])
 
 
+def spelled(rng):
+    """A stream whose magic number is written otherwise than by torch, or is nearly that number, in front of a call."""
+    number = MAGIC[4:14] if rng.random() < 0.7 else bytes([0x6d]) + MAGIC[5:14]
+    before = rng.choice([b"", b"", b"N0", b"]0", b"(1", b"X\x05\0\0\0hello0", b"V text\n0", b"U" + bytes([250]) + b" " * 250 + b"0"]) * rng.choice([1, 1, 30])
+    digits = b"%d" % int.from_bytes(number, "little")
+    first = before + rng.choice([b"\x8a\x0a" + number, b"\x8a\x0c" + number + bytes(2), b"\x8b\x0a\0\0\0" + number, b"L" + digits + b"L\n", b"I" + digits + b"\n", b"L00" + digits + b"L\n", b"I%#x\n" % int(digits)])
+    stream = first + rng.choice([b".", b"q\x00.", b"20.", b"\x85.", b"N0."]) + VERSION + FACTS + rng.choice([BAD, BAD, GOOD]) + NO_KEYS
+    return rng.choice([stream, stream, b"\x8c\x06\0\0PTMF0" + stream, safetensors_before(stream), zip_of([member("data.pkl", GOOD), member("data/0", stream, method=rng.choice([0, 8])), member("version", b"3\n")])])
+
+
 def base(rng):
     """A file, in which the call is not, or is where no loader should meet it."""
-    way = rng.randrange(22)
+    way = rng.randrange(23)
     if way < 3:
         return torch_zip(GOOD)
     if way == 3:
@@ -88,6 +98,8 @@ def base(rng):
         return compiled(rng)
     if way == 19:
         return zip_of([member("data.pkl", GOOD), member("data/0", rng.choice(STORED_BYTES), method=8), member("version", b"3\n")])
+    if way == 20:
+        return spelled(rng)
     return proto(4, frame(value([1, 2, 3])) + b"")
 
 

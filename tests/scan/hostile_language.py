@@ -7,7 +7,7 @@ the language that they are not in.
 
 import struct
 
-from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SAMPLES, SYSTEM, SYSTEM_CALL, Member, at_line, blob, call, files, legacy, npy, proto, reduce_, sample, torch_zip, value, zip_of
+from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SAMPLES, SYSTEM, SYSTEM_CALL, Member, at_line, blob, call, files, legacy, npy, proto, reduce_, safetensors_before, sample, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | DIFFER | NOT_DECIDED
 NAME = files.glob
@@ -846,17 +846,6 @@ def harmless():
     sample("fine_protocol_0.pkl", b"(lp0\n" + b"".join(at_line("text %d" % n) + b"p%d\na" % (n + 1) for n in range(40)) + b".", "a list of texts in protocol 0", {"plain"})
     sample("fine_lowered.pt", torch_zip(proto(2, built(NAME("__torch__.torch.jit.LoweredModule.net", "Net") + b")\x81", {"a": 1}))), "a module that was lowered for mobile", fine)
     assert MAGIC and SYSTEM
-
-
-def safetensors_before(program):
-    """The length of its header begins with SHORT_BINSTRING; then there are such texts, one behind the other, until the numbers begin."""
-    length, front = 0x1c55, b'{"__metadata__":{"x":"'
-    tail = b'"},"t":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}' % (len(program), len(program))
-    texts, left = divmod(length - len(front), 128)
-    if left - 2 < len(tail):
-        texts, left = texts - 1, left + 128
-    assert len(front) == 0x1c + 2 - 8 and left < 256 and left - 2 >= len(tail), (len(front), left)
-    return struct.pack("<Q", length) + front + (b"U~" + b"A" * 126) * texts + b"U" + bytes([left - 2]) + tail.rjust(left - 2, b"A") + program
 
 
 def broken_off():

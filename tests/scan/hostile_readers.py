@@ -32,6 +32,7 @@ from assemble import (
     npy,
     old_tar,
     proto,
+    safetensors_before,
     sample,
     tar_of,
     torch_zip,
@@ -508,6 +509,33 @@ def arrays_in_storages():
     sample("array_in_storage_second.pt", files.archive([("data.pkl", second), ("data/0", files.FOUR_FLOATS), ("data/1", arrays[0][1]), ("version", b"3\n")]), "the second storage", RUN)
 
 
+def magic_otherwise():
+    """First pickles that give the magic number of torch's streams by other opcodes than torch writes. torch.load then goes on with the next four."""
+    number, digits = bytes.fromhex("6cfc9c46f9206aa85019"), b"119547037146038801333356"
+    long1 = b"\x8a\x0a" + number
+    yield from (("long4", b"\x8b\x0a\0\0\0" + number + b"."), ("long4_proto", b"\x80\x02\x8b\x0a\0\0\0" + number + b"."), ("zeros", b"\x8a\x0d" + number + bytes(3) + b"."), ("int", b"I" + digits + b"\n."), ("long", b"L" + digits + b"\n."),
+                ("behind_list", b"]0L" + digits + b"L\n."), ("behind_mark", b"(1L" + digits + b"L\n."), ("behind_none", b"N0L" + digits + b"L\n."), ("text", b"Vhello world, this is a text\n0L" + digits + b"L\n."), ("plus", b"L+" + digits + b"L\n."),
+                ("hex", b"I0x1950a86a20f9469cfc6c\n."), ("padded", b"L000" + digits + b"L\n."), ("underscores", b"L119_547_037146038801333356\n."), ("far", b"X" + struct.pack("<I", 40) + b" " * 40 + b"0" + long1 + b"."),
+                ("farther", b"X" + struct.pack("<I", 5000) + b" " * 5000 + b"0" + long1 + b"."), ("farthest", b"X" + struct.pack("<I", 300000) + b" " * 300000 + b"0" + long1 + b"."), ("memo", b"N0" * 20 + long1 + b"q\x000Nh\x00\x86" + b"0h\x00."),
+                ("dup", b"N0" * 20 + long1 + b"20."), ("frame", b"\x80\x04\x95" + struct.pack("<Q", 40) + b"N0" * 13 + long1 + b"N0."))
+
+
+def odd_streams():
+    evil = proto(2, SYSTEM_CALL)
+    for name, first in magic_otherwise():
+        for where, data in (("second", first + evil), ("fourth", first + VERSION + FACTS + evil + NO_KEYS), ("fifth", first + b"I1001\n.(d.N." + evil), ("text", first + b"I1001\n.(d.cos\nsystem\n(S'true'\ntR.(l.")):
+            for ending in ("", ".txt", ".pt", ".json", ".safetensors"):
+                sample("odd_stream_%s_%s%s" % (name, where, ending), data, "a stream of torch that begins otherwise", RUN_OR_DIFFER)
+            sample("odd_stream_%s_%s_mobile.ptl" % (name, where), b"\x8c\x06\0\0PTMF0" + data.replace(b"\x80\x02", b"", 1) if data[:2] == b"\x80\x02" else b"\x8c\x06\0\0PTMF0" + data, "the same behind the mark of a mobile model", RUN_OR_DIFFER)
+            for method in (0, 8):
+                sample("odd_stream_%s_%s_storage_%d.pt" % (name, where, method), zip_of([member("data.pkl", GOOD), member("data/0", data, method=method), member("version", b"3\n")]), "the same as the bytes of a tensor", RUN_OR_DIFFER)
+                sample("odd_stream_%s_%s_record_%d.pt" % (name, where, method), zip_of([Member("m/archive_format", b"pt2"), Member("m/data/weights/model.pt", data, method)]), "the same as a record", RUN_OR_DIFFER)
+    for name, first in magic_otherwise():
+        sample("odd_stream_%s_hop.safetensors" % name, safetensors_before(first + VERSION + FACTS + evil + NO_KEYS), "the same behind a header, as numbers", NOT_PLAIN)
+    sample("fine_big_number.pkl", b"\x80\x02L" + b"9" * 30 + b"L\n.", "a number alone", {"plain"})
+
+
+odd_streams()
 arrays_in_storages()
 first_names()
 devices_of_a_storage()
