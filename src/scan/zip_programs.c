@@ -58,17 +58,41 @@ static const char *behind_slashes(const char *name)
 	return name;
 }
 
+/* What of NAME lies below FOLDER, which is one of small letters with a slash behind; NULL: nothing. */
+static const char *below(const char *name, const char *folder)
+{
+	const char *same = folder;
+
+	while (*same && *name && (*same == '/' ? *name == '/' || *name == '\\' : ckpt_to_lower((unsigned char)*name) == *same))
+		name = *same++ == '/' ? behind_slashes(name) : name + 1;
+	return !*same && *name ? name : NULL;
+}
+
+/* By its ending, a source or a library. */
+static bool is_source_or_library(const char *name)
+{
+	static const char *const endings[] = { ".cpp", ".cc", ".c", ".cu", ".o", ".so", ".a", ".dll", ".pyd", ".dylib" };
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		size_t n = strlen(endings[i]);
+
+		if (len >= n && !ckpt_strcasecmp(name + len - n, endings[i]))
+			return true;
+	}
+	return false;
+}
+
 bool ckpt_loose_zip_is_compiled(const char *name)
 {
-	static const char folder[] = "data/aotinductor/";
+	bool begins = true; /* a name of a folder */
 
 	for (; *name; name++) {
-		const char *at = name, *same = folder;
+		const char *constant = begins ? below(name, "data/constants/") : NULL;
 
-		while (*same && *at && (*same == '/' ? *at == '/' || *at == '\\' : ckpt_to_lower((unsigned char)*at) == *same))
-			at = *same++ == '/' ? behind_slashes(at) : at + 1;
-		if (!*same && *at)
+		if (below(name, "data/aotinductor/") || (constant && is_source_or_library(constant)))
 			return true;
+		begins = *name == '/' || *name == '\\';
 	}
 	return false;
 }

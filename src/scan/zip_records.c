@@ -646,7 +646,7 @@ static void check_archive(struct ckpt_loose_zip *zip)
 			       "a program of torch.export, which a load evaluates");
 	if (compiled)
 		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
-			       "AOTInductor: %" PRIu32 " files in 'data/aotinductor/', which aoti_load_package and torch.export.load compile by a command of their own, or load as a library",
+			       "AOTInductor: %" PRIu32 " files in 'data/aotinductor/' or 'data/constants/', which aoti_load_package and torch.export.load compile by a command of their own, or load as a library",
 			       compiled);
 	if (sources && (zip->is_package || !zip->is_script))
 		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,

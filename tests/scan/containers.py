@@ -45,10 +45,10 @@ def package(rng):
 
 def compiled(rng):
     """What AOTInductor compiles, by a name that it may take for another."""
-    slashes = ["/", "/", "//", "/./", "\\", "/x/../", "/ ", "/\0/"]
-    folder = rng.choice(["m", "archive", "m/n", ""]) + rng.choice(slashes) + rng.choice(["data", "data", "DATA", "dat"]) + rng.choice(slashes) + rng.choice(["aotinductor", "aotinductor", "aotinducto", "aot"]) + rng.choice(slashes)
+    slashes = ["/"] * 9 + ["//", "/./", "\\", "/x/../", "/ ", "/\0/"]
+    folder = rng.choice(["archive"] * 5 + ["m", "archive/n", ""]) + rng.choice(slashes) + rng.choice(["data", "data", "DATA", "dat"]) + rng.choice(slashes) + rng.choice(["aotinductor", "aotinductor", "aotinducto", "aot", "constants", "constants", "constant", "weights", "extra", "constants/aot"]) + rng.choice(slashes)
     return zip_of([member("data.pkl", GOOD), member("data/0", files.FOUR_FLOATS), member("version", b"3\n")][:rng.choice([0, 3])]
-                  + [Member(folder + "model" + rng.choice(slashes) + "m.wrapper" + ending, b"{}") for ending in (".cpp", ".so", "_metadata.json", "_compile_flags.json", "_linker_flags.json")])
+                  + [Member(folder + rng.choice(["model", "aot"]) + rng.choice(slashes) + "m.wrapper" + ending, b"{}") for ending in (".cpp", ".so", "_metadata.json", "_compile_flags.json", "_linker_flags.json")])
 
 
 def spelled(rng):

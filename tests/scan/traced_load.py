@@ -75,7 +75,7 @@ MOST_NUMBERS = 1 << 16
 
 # one name in a line, for torch.package: docs/scan.md says what it is to who unpickles it
 LIST_OF_MODULES = "/.data/extern_modules"
-MAYBE_COMPILED = b"aot"
+MAYBE_COMPILED = b"m.wrapper"
 # what torch says of an archive without a program, or which is none: a text is all that tells
 NOTHING_COMPILED = ("Failed to find a generated", "No AOTInductor", "PytorchStreamReader", "Failed to initialize zip archive", "Failed to read", "Failed to extract", "[enforce fail")
 
