@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8 };
+enum { MOST_DEPTH = 8, WALK = 8 /* times as long it takes to run a pickle as to go through it */ };
 static const uint64_t MOST_PICKLE = (uint64_t)2 << 30;
 
 /* How a file is seen, which may be in several ways at once. */
@@ -101,6 +101,8 @@ static enum ckpt_scan_beginning first_pickle(struct viewed_file *l)
 
 	if (begins != CKPT_SCAN_NOT_YET || l->len == size)
 		return begins == CKPT_SCAN_NOT_YET ? CKPT_SCAN_NO_STREAM : begins; /* it breaks off */
+	if (size > l->s->pickle_budget) /* which is said where it is looked into as a pickle */
+		return CKPT_SCAN_NOT_YET;
 	ckpt_pickle_stream_open(&stream, l->source);
 	rc = ckpt_pickle_stream_next(&stream, &at, &err);
 	if (rc == 0)
@@ -109,6 +111,7 @@ static enum ckpt_scan_beginning first_pickle(struct viewed_file *l)
 		begins = CKPT_SCAN_NO_STREAM;
 	else if (rc != CKPT_E_LIMIT) /* so long a pickle is not decided, whoever looks at it */
 		ckpt_scan_failed(l->s, rc, &err);
+	l->s->pickle_budget -= stream.len / WALK; /* it has not more than that */
 	ckpt_pickle_stream_clear(&stream);
 	return begins;
 }

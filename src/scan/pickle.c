@@ -796,17 +796,28 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
 }
 
 /*
- * Could the operand be the number with which streams of torch begin? Of a number in text its length
- * tells enough: it may have a sign, zeros in front, underscores, or be of another base.
+ * A number in text of so many characters as the magic number at least has: it may have a sign, blanks
+ * around it, zeros in front, underscores, and be of another base. CPython's unpickler in C reads to a
+ * zero byte, whatever is behind that.
  */
+static bool is_long_number(const char *text, uint64_t len)
+{
+	enum { SHORTEST = 20 }; /* 0x1950a86a20f9469cfc6c has 22, its decimal form 24 */
+	uint64_t i = 0;
+
+	while (i < len && text[i] && strchr("0123456789abcdefABCDEFxXoOL_+- \t\r\v\f", text[i]))
+		i++;
+	return i >= SHORTEST && (i == len || !text[i]);
+}
+
+/* Could the operand be the number with which streams of torch begin? */
 static bool may_be_magic(const struct ckpt_op *op)
 {
 	static const uint8_t magic[] = { 0x6C, 0xFC, 0x9C, 0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
-	enum { SHORTEST = 20 }; /* characters: 0x1950a86a20f9469cfc6c has 22, its decimal form 24 */
 	uint64_t len = op->len;
 
 	if (op->code == CKPT_OP_INT || op->code == CKPT_OP_LONG)
-		return len >= SHORTEST;
+		return is_long_number(op->bytes, len);
 	if (op->code != CKPT_OP_LONG1 && op->code != CKPT_OP_LONG4)
 		return false;
 	while (len && !op->bytes[len - 1])

@@ -515,7 +515,7 @@ def magic_otherwise():
     long1 = b"\x8a\x0a" + number
     yield from (("long4", b"\x8b\x0a\0\0\0" + number + b"."), ("long4_proto", b"\x80\x02\x8b\x0a\0\0\0" + number + b"."), ("zeros", b"\x8a\x0d" + number + bytes(3) + b"."), ("int", b"I" + digits + b"\n."), ("long", b"L" + digits + b"\n."),
                 ("behind_list", b"]0L" + digits + b"L\n."), ("behind_mark", b"(1L" + digits + b"L\n."), ("behind_none", b"N0L" + digits + b"L\n."), ("text", b"Vhello world, this is a text\n0L" + digits + b"L\n."), ("plus", b"L+" + digits + b"L\n."),
-                ("hex", b"I0x1950a86a20f9469cfc6c\n."), ("padded", b"L000" + digits + b"L\n."), ("underscores", b"L119_547_037146038801333356\n."), ("far", b"X" + struct.pack("<I", 40) + b" " * 40 + b"0" + long1 + b"."),
+                ("hex", b"I0x1950a86a20f9469cfc6c\n."), ("zero", b"I" + digits + b"\0 and more\n."), ("zero_long", b"L" + digits + b"\0 and moreL\n."), ("blanks", b"I \t" + digits + b" \x0b\n."), ("lines", b"L" + digits + b"L\r\n."), ("octal", b"I0o%o\n." % int(digits)), ("binary", b"I0b%s\n." % bin(int(digits))[2:].encode()), ("padded", b"L000" + digits + b"L\n."), ("underscores", b"L119_547_037146038801333356\n."), ("far", b"X" + struct.pack("<I", 40) + b" " * 40 + b"0" + long1 + b"."),
                 ("farther", b"X" + struct.pack("<I", 5000) + b" " * 5000 + b"0" + long1 + b"."), ("farthest", b"X" + struct.pack("<I", 300000) + b" " * 300000 + b"0" + long1 + b"."), ("memo", b"N0" * 20 + long1 + b"q\x000Nh\x00\x86" + b"0h\x00."),
                 ("dup", b"N0" * 20 + long1 + b"20."), ("frame", b"\x80\x04\x95" + struct.pack("<Q", 40) + b"N0" * 13 + long1 + b"N0."))
 
