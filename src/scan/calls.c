@@ -425,6 +425,9 @@ static void check_from_type(struct ckpt_scan_checked_call *c)
 		check_attributes(c, ckpt_scan_arg(c->args, 3));
 	else /* which may take what it likes as a state */
 		ckpt_scan_tensor_attributes(c->w, ckpt_scan_arg(c->args, 3));
+	/* torch keeps a sparse tensor in its list, and this is that tensor where the class is torch.Tensor by another name */
+	if (rule && (rule->call == CKPT_CALL_OF_PLACES || rule->call == CKPT_CALL_FROM_TYPE))
+		ckpt_scan_called_attributes(c->w, ckpt_scan_arg(c->args, 3));
 	if (!strcmp(c->rule->name, "_rebuild_from_type"))
 		ckpt_scan_keep_attributes(c->w, ckpt_scan_arg(c->args, 3));
 }

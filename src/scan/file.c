@@ -11,14 +11,13 @@
 
 #include "base/reader.h"
 #include "format/format.h"
-#include "format/pickle_stream.h"
 #include "pickle/opcodes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8, WALK = 8 /* times as long it takes to run a pickle as to go through it */ };
+enum { MOST_DEPTH = 8 };
 static const uint64_t MOST_PICKLE = (uint64_t)2 << 30;
 
 /* How a file is seen, which may be in several ways at once. */
@@ -29,7 +28,6 @@ struct viewed_file {
 	const uint8_t *head;
 	size_t len;
 	bool is_stream, is_odd_stream; /* of torch until 1.5, as it begins all of them, or otherwise */
-	bool is_long; /* its first pickle, if it begins with one, has no end where it is looked for */
 };
 
 static void set_format(struct viewed_file *l, const char *format)
@@ -89,42 +87,15 @@ static bool is_usual_stream(const struct viewed_file *l)
 	       (l->len >= 26 && !memcmp(l->head, "L119547037146038801333356L", 26));
 }
 
-/* The first pickle of the file, however long it is. */
-static enum ckpt_scan_beginning first_pickle(struct viewed_file *l)
+static void find_stream(struct viewed_file *l)
 {
 	uint64_t size = ckpt_source_size(l->source);
 	enum ckpt_scan_beginning begins = ckpt_scan_begins_stream(l->head, l->len, size);
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_pickle_stream stream;
-	struct ckpt_pickle_extent at;
-	int rc;
-
-	if (begins != CKPT_SCAN_NOT_YET || l->len == size)
-		return begins == CKPT_SCAN_NOT_YET ? CKPT_SCAN_NO_STREAM : begins; /* it breaks off */
-	if (size > l->s->pickle_budget) /* which is said where it is looked into as a pickle */
-		return CKPT_SCAN_NOT_YET;
-	ckpt_pickle_stream_open(&stream, l->source);
-	rc = ckpt_pickle_stream_next(&stream, &at, &err);
-	if (rc == 0)
-		begins = ckpt_scan_begins_stream(stream.bytes + at.off, (size_t)at.len, size);
-	else if (rc == CKPT_E_FORMAT)
-		begins = CKPT_SCAN_NO_STREAM;
-	else if (rc != CKPT_E_LIMIT) /* so long a pickle is not decided, whoever looks at it */
-		ckpt_scan_failed(l->s, rc, &err);
-	l->s->pickle_budget -= stream.len / WALK; /* it has not more than that */
-	ckpt_pickle_stream_clear(&stream);
-	return begins;
-}
-
-static void find_stream(struct viewed_file *l)
-{
-	enum ckpt_scan_beginning begins = CKPT_SCAN_NO_STREAM;
 
 	l->is_stream = is_usual_stream(l);
-	if (!l->is_stream)
-		begins = first_pickle(l);
-	l->is_odd_stream = begins == CKPT_SCAN_STREAM;
-	l->is_long = begins == CKPT_SCAN_NOT_YET;
+	if (!l->is_stream && begins == CKPT_SCAN_NOT_YET && l->len < size)
+		begins = ckpt_scan_first_pickle(l->s, l->source);
+	l->is_odd_stream = !l->is_stream && begins == CKPT_SCAN_STREAM;
 }
 
 /* "os.system": a name that Python can import. */
@@ -342,8 +313,6 @@ static bool scan_all_ways(struct viewed_file *l)
 			set_format(l, "pickle");
 		scan_bare(l);
 	}
-	if (l->is_long && !pickle)
-		add_finding(l, CKPT_SCAN_UNREADABLE, "unreadable", "begins as a pickle that is too long to be looked into");
 	if (tar)
 		ckpt_scan_tar(l->s, l->source, named || pickle ? CKPT_SCAN_PART : l->flags);
 	if (named + pickle + tar > 1)

@@ -413,9 +413,9 @@ static void find_broken(struct ckpt_scan_walk *w, const struct ckpt_error *err)
 /*
  * Of "this.x\r" Python imports "this" first. A module is found by the last part of its name, so ".this" is, too. Names with
  * spaces begin many texts, and those of members of a tar have zero bytes behind them: of these no module is believed that does not
- * come with Python.
+ * come with Python. "a/b" is the module a.b of a zip in sys.path, and a broken pip leaves folders called "~a": IN_TEXT, paths are.
  */
-static bool may_be_module(const char *name, size_t len)
+static bool may_be_module(const char *name, size_t len, bool in_text)
 {
 	char first[64];
 	size_t at = 0, begin;
@@ -425,7 +425,8 @@ static bool may_be_module(const char *name, size_t len)
 	while (at < len && name[at] == '.')
 		at++;
 	begin = at;
-	while (at < len && (name[at] == '_' || name[at] == '-' || ckpt_is_alnum((unsigned char)name[at]) || (unsigned char)name[at] & 0x80))
+	while (at < len && (name[at] == '_' || name[at] == '-' || ckpt_is_alnum((unsigned char)name[at]) || (unsigned char)name[at] & 0x80 ||
+			    (!in_text && (name[at] == '/' || name[at] == '~'))))
 		at++;
 	if (at == begin || (at < len && name[at] != '.'))
 		return false;
@@ -457,7 +458,7 @@ static void check_line(struct ckpt_scan_walk *w)
 		return;
 	module_len = line_len(module, end, &at);
 	name_len = line_len(at, end, &end);
-	w->imports |= ckpt_utf8_ok(at, name_len) && may_be_module(module, module_len);
+	w->imports |= ckpt_utf8_ok(at, name_len) && may_be_module(module, module_len, w->in->flags & CKPT_SCAN_PROSE);
 }
 
 static int step_opcode(struct ckpt_scan_walk *w, struct ckpt_error *err)
@@ -472,7 +473,7 @@ static int step_opcode(struct ckpt_scan_walk *w, struct ckpt_error *err)
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "name", ckpt_scan_at(w), "imports the module '%s' of Python 2, which protocol 3 and later have no other name for",
 			       global->u.global->module);
 	if (global && ckpt_utf8_ok(global->u.global->name, global->u.global->name_len))
-		w->imports |= may_be_module(global->u.global->module, global->u.global->module_len);
+		w->imports |= may_be_module(global->u.global->module, global->u.global->module_len, w->in->flags & CKPT_SCAN_PROSE);
 	if (global)
 		ckpt_scan_named(w, global->u.global);
 	check_opcode(w, global);
@@ -793,50 +794,6 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
 	/* a list of texts of protocol 0 names nothing, and is one if nothing else is in the file */
 	return op.code == CKPT_OP_STOP && !r.bad &&
 	       (imports || (asks && count > 1) || (count > 2 && r.pos == len));
-}
-
-/*
- * A number in text of so many characters as the magic number at least has: it may have a sign, blanks
- * around it, zeros in front, underscores, and be of another base. CPython's unpickler in C reads to a
- * zero byte, whatever is behind that.
- */
-static bool is_long_number(const char *text, uint64_t len)
-{
-	enum { SHORTEST = 20 }; /* 0x1950a86a20f9469cfc6c has 22, its decimal form 24 */
-	uint64_t i = 0;
-
-	while (i < len && text[i] && strchr("0123456789abcdefABCDEFxXoOL_+- \t\r\v\f", text[i]))
-		i++;
-	return i >= SHORTEST && (i == len || !text[i]);
-}
-
-/* Could the operand be the number with which streams of torch begin? */
-static bool may_be_magic(const struct ckpt_op *op)
-{
-	static const uint8_t magic[] = { 0x6C, 0xFC, 0x9C, 0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
-	uint64_t len = op->len;
-
-	if (op->code == CKPT_OP_INT || op->code == CKPT_OP_LONG)
-		return is_long_number(op->bytes, len);
-	if (op->code != CKPT_OP_LONG1 && op->code != CKPT_OP_LONG4)
-		return false;
-	while (len && !op->bytes[len - 1])
-		len--;
-	return len == sizeof(magic) && !memcmp(op->bytes, magic, sizeof(magic));
-}
-
-enum ckpt_scan_beginning ckpt_scan_begins_stream(const uint8_t *bytes, size_t len, uint64_t size)
-{
-	struct ckpt_reader r = { .data = bytes, .len = len };
-	struct ckpt_op op = { 0 };
-	bool magic = false;
-
-	while (ckpt_op_read(&r, &op, NULL) == 0) {
-		if (op.code == CKPT_OP_STOP)
-			return magic && r.pos < size ? CKPT_SCAN_STREAM : CKPT_SCAN_NO_STREAM;
-		magic |= may_be_magic(&op);
-	}
-	return r.bad || r.pos == len ? CKPT_SCAN_NOT_YET : CKPT_SCAN_NO_STREAM;
 }
 
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)

@@ -163,7 +163,7 @@ bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len);
 
 /*
  * Does a file of SIZE bytes, of which the first LEN are these, begin with a pickle in which torch's magic number is, by whatever
- * opcode, and which ends before the file does? torch.load then goes on with four more pickles, whatever the file is to others. Source: torch/serialization.py, _legacy_load(), of torch 1.7 to 2.14.
+ * opcode, and which ends before the file does (first_pickle.c)?
  */
 enum ckpt_scan_beginning {
 	CKPT_SCAN_NO_STREAM,
@@ -172,6 +172,9 @@ enum ckpt_scan_beginning {
 };
 
 enum ckpt_scan_beginning ckpt_scan_begins_stream(const uint8_t *bytes, size_t len, uint64_t size);
+
+/* The same of a whole file. NOT_YET: of so many bytes in files in files nobody looks at any more. */
+enum ckpt_scan_beginning ckpt_scan_first_pickle(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /* ---- files (file.c and those of the formats) ---- */
 

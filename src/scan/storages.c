@@ -51,8 +51,11 @@ static bool is_storage(const struct ckpt_seq *id)
 	       ckpt_scan_is_text(at[3]) && at[4]->kind == CKPT_INT && (id->count == 5 || is_view(at[5]));
 }
 
-static void say_class_source(struct ckpt_scan_walk *w)
+/* CLASS is what torch gives back in the place of the id, whatever it is: a class that the file names, as torch writes it. */
+static void check_class_source(struct ckpt_scan_walk *w, const struct ckpt_value *class)
 {
+	if (class->kind != CKPT_GLOBAL)
+		not_understood(w, "a persistent id of a class that is none: torch gives back what stands there");
 	ckpt_scan_find(
 		w->s, CKPT_SCAN_NEEDS_OBJECTS, "source", ckpt_scan_at(w),
 		"a class of a module, with the text of its source, which torch compares, and writes to a file if the class has dump_patches");
@@ -136,9 +139,9 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 	else if (w->in->flags & CKPT_SCAN_TAR_IDS && (!pid || ckpt_scan_is_text(pid)))
 		return; /* the number of a tensor */
 	else if (id && id->count == 3 && w->in->flags & CKPT_SCAN_TAR_IDS)
-		say_class_source(w);
+		check_class_source(w, id->items[0]);
 	else if (id && id->count && ckpt_value_is_str(id->items[0], "module") && id->count == 4)
-		say_class_source(w);
+		check_class_source(w, id->items[1]);
 	else if (id && id->count && ckpt_value_is_str(id->items[0], "reduce_package"))
 		check_package_call(w, id);
 	else if (!id || !is_storage(id))

@@ -787,8 +787,28 @@ def called_at_the_end():
             for place, state in (("dict", {name: item}), ("pair", (None, {name: item})), ("ordered", EMPTY + value(name) + value(item) + b"s")):
                 for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
                     both("called_%s_%s_%s_%s_%s" % (name, what, place, module[6:8], function[-4:]), reduce_(module, function, NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), tensor, state), "a load calls this attribute", {"dangerous"})
+            for module, class_ in (("torch.nn.functional", "Tensor"), ("torch.optim.adam", "Tensor"), ("mypkg", "Sub")):  # by such a name it may be torch.Tensor itself
+                for how, function in (("v2", "_rebuild_from_type_v2"), ("v1", "_rebuild_from_type")):
+                    both("called_%s_%s_%s_%s" % (name, what, module.replace(".", ""), how), reduce_("torch._tensor", function, NAME("torch._utils", "_rebuild_sparse_tensor"), NAME(module, class_), tensor, {name: item}), "the same of a class of another module", {"dangerous"})
+                    again = (NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), tensor, {})
+                    both("called_%s_%s_%s_%s_again" % (name, what, module.replace(".", ""), how), reduce_("torch._tensor", function, NAME("torch._tensor", "_rebuild_from_type_v2"), NAME(module, class_), again, {name: item}), "the same of what another such call makes", {"dangerous"})
             for module in ("torch._tensor", "torch.tensor"):
                 both("called_%s_%s_kept_%s" % (name, what, module[6:8]), b"}q\x330" + reduce_(module, "_rebuild_from_type", NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), tensor, b"h\x33") + b"0h\x33" + value(name) + value(item) + b"s", "the same, put into the dict that the tensor keeps", {"dangerous"})
+
+
+def modules_of_ids():
+    """In a stream torch gives back what stands in the place of the class in ('module', class, file, source), whatever it is."""
+    function, member = NAME("mypkg", "func"), reduce_("builtins", "getattr", NAME("mypkg", "Bar"), "baz")
+    partial = reduce_("functools", "partial", function, "id")
+    things = {"member": member, "partial": partial, "list": value([function]), "dict": value({"a": function}), "tuple": value((function,)), "ordered": EMPTY + value("a") + function + b"s", "object": NAME("mypkg", "Bar") + b")\x81" + value({"a": function}) + b"b",
+              "deque": NAME("collections", "deque") + b")R" + function + b"a", "text": value("a"), "none": b"N", "class_in_list": value([NAME("mypkg", "Bar")])}
+    for name, thing in things.items():
+        pid = value(("module", thing, "f", "s")) + b"Q"
+        for way, body in (("newobj", NAME("mypkg", "Bar") + b"(" + pid + b"t\x81"), ("newkw", NAME("mypkg", "Bar") + b")}" + value("k") + pid + b"s\x92"), ("state", NAME("mypkg", "Bar") + b")\x81" + pid + b"b"),
+                          ("call", NAME("mypkg", "Bar") + b"(" + pid + b"tR"), ("item", NAME("mypkg", "Bar") + b")\x81" + pid + b"a"), ("alone", pid)):
+            sample("module_of_id_%s_%s.pt" % (name, way), legacy(body=proto(4 if way == "newkw" else 2, body), keys=proto(2, b"]"), stored=b""), "a class that is none in a persistent id", NOT_PLAIN)
+    for name, front in (("safetensors", safetensors_before(b"chelper/util\nmkdir\n(Vx\ntR.")), ("tilde", safetensors_before(b"c~elper\nmkdir\n(Vx\ntR.")), ("ptl", b"\x8c\x06\0\0PTMF0chelper/util\nmkdir\n(Vx\ntR.")):
+        sample("module_of_zip_%s" % name, front, "a module of a zip in sys.path, by a path", NOT_PLAIN)
 
 
 def asked():
@@ -899,5 +919,6 @@ attributes()
 arguments_as_values()
 printed_states()
 called_at_the_end()
+modules_of_ids()
 asked()
 harmless()
