@@ -787,7 +787,8 @@ def called_at_the_end():
             for place, state in (("dict", {name: item}), ("pair", (None, {name: item})), ("ordered", EMPTY + value(name) + value(item) + b"s")):
                 for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
                     both("called_%s_%s_%s_%s_%s" % (name, what, place, module[6:8], function[-4:]), reduce_(module, function, NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), tensor, state), "a load calls this attribute", {"dangerous"})
-            for module, class_ in (("torch.nn.functional", "Tensor"), ("torch.optim.adam", "Tensor"), ("mypkg", "Sub")):  # by such a name it may be torch.Tensor itself
+            # by such a name it may be torch.Tensor itself
+            for module, class_ in (("torch.nn.functional", "Tensor"), ("torch.optim.adam", "Tensor"), ("mypkg", "Sub")) if what == "partial" else ():
                 for how, function in (("v2", "_rebuild_from_type_v2"), ("v1", "_rebuild_from_type")):
                     both("called_%s_%s_%s_%s" % (name, what, module.replace(".", ""), how), reduce_("torch._tensor", function, NAME("torch._utils", "_rebuild_sparse_tensor"), NAME(module, class_), tensor, {name: item}), "the same of a class of another module", {"dangerous"})
                     again = (NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), tensor, {})

@@ -525,10 +525,10 @@ def odd_streams():
     evil = proto(2, SYSTEM_CALL)
     for name, first in magic_otherwise():
         for where, data in (("second", first + evil), ("fourth", first + VERSION + FACTS + evil + NO_KEYS), ("fifth", first + b"I1001\n.(d.N." + evil), ("text", first + b"I1001\n.(d.cos\nsystem\n(S'true'\ntR.(l.")):
-            for ending in ("", ".txt", ".pt", ".json", ".safetensors"):
+            for ending in ("", ".txt", ".pt") if where == "fourth" else ("",):
                 sample("odd_stream_%s_%s%s" % (name, where, ending), data, "a stream of torch that begins otherwise", RUN_OR_DIFFER)
-            sample("odd_stream_%s_%s_mobile.ptl" % (name, where), b"\x8c\x06\0\0PTMF0" + data.replace(b"\x80\x02", b"", 1) if data[:2] == b"\x80\x02" else b"\x8c\x06\0\0PTMF0" + data, "the same behind the mark of a mobile model", RUN_OR_DIFFER)
-            for method in (0, 8):
+            sample("odd_stream_%s_%s_mobile.ptl" % (name, where), b"\x8c\x06\0\0PTMF0" + (data[2:] if data[:2] == b"\x80\x02" else data), "the same behind the mark of a mobile model", RUN_OR_DIFFER)
+            for method in (0, 8) if where == "fourth" else ():
                 sample("odd_stream_%s_%s_storage_%d.pt" % (name, where, method), zip_of([member("data.pkl", GOOD), member("data/0", data, method=method), member("version", b"3\n")]), "the same as the bytes of a tensor", RUN_OR_DIFFER)
                 sample("odd_stream_%s_%s_record_%d.pt" % (name, where, method), zip_of([Member("m/archive_format", b"pt2"), Member("m/data/weights/model.pt", data, method)]), "the same as a record", RUN_OR_DIFFER)
     for name, first in magic_otherwise():
