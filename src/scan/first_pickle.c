@@ -3,8 +3,8 @@
  * Where a file's first pickle ends, and whether torch's magic number is in it: torch.load then goes on with four more, whatever the
  * file is to others. Source: torch/serialization.py, _legacy_load(), of torch 1.7 to 2.14.
  *
- * What must stay true: bytes and texts are hopped over, never read, however long they are: in a safetensors file of billions of
- * numbers a header may look like the beginning of a pickle with one text of gigabytes.
+ * What must stay true: no more than WINDOW bytes are in memory, and bytes and texts longer than that are hopped over: in a safetensors
+ * file of billions of numbers a header may look like the beginning of a pickle with one text of gigabytes. Lines are read to their end.
  */
 #include "scan/scanner.h"
 
