@@ -12,6 +12,17 @@
  * _legacy_save and _legacy_load; checked with 1.7, 1.13 and 2.14.
  */
 
+/*
+ * The number with which each stream begins, 0x1950a86a20f9469cfc6c: as a pickle of protocol 2 and
+ * later has it, little-endian, and in the digits of protocols 0 and 1.
+ */
+enum { CKPT_TORCH_MAGIC_BYTES = 10 };
+extern const uint8_t ckpt_torch_magic[CKPT_TORCH_MAGIC_BYTES];
+#define CKPT_TORCH_MAGIC_DIGITS "119547037146038801333356"
+
+/* Do these LEN bytes begin with that number as torch writes it, in a pickle of its own? */
+bool ckpt_torch_legacy_begins(const uint8_t *head, size_t len);
+
 /* Where the bytes of one storage are. */
 struct ckpt_legacy_place {
 	uint64_t off, nbytes;

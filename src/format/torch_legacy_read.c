@@ -11,7 +11,9 @@
  */
 #include "format/torch_legacy.h"
 
+#include "base/reader.h"
 #include "base/text.h"
+#include "pickle/opcodes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,8 +24,8 @@ enum { MAGIC, VERSION, FACTS, OBJECT, KEYS, VERSION_NUMBER = 1001, COUNT_BYTES =
 static const uint64_t BUDGET_BASE = 64 << 20;
 static const char object_pickle[] = "the object's pickle"; /* as record in messages */
 
-/* 0x1950a86a20f9469cfc6c, little-endian */
-static const uint8_t magic[] = { 0x6C, 0xFC, 0x9C, 0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
+const uint8_t ckpt_torch_magic[CKPT_TORCH_MAGIC_BYTES] = { 0x6C, 0xFC, 0x9C, 0x46, 0xF9,
+							    0x20, 0x6A, 0xA8, 0x50, 0x19 };
 
 const struct ckpt_torch_legacy *ckpt_torch_legacy_of(const struct ckpt_model *model)
 {
@@ -55,8 +57,8 @@ static int decode(const struct ckpt_pickle_stream *s, const struct ckpt_pickle_e
 
 static int check_magic(const struct ckpt_value *v, struct ckpt_error *err)
 {
-	if (v->kind == CKPT_BIGINT && v->u.bytes.len == sizeof(magic) &&
-	    !memcmp(v->u.bytes.ptr, magic, sizeof(magic)))
+	if (v->kind == CKPT_BIGINT && v->u.bytes.len == CKPT_TORCH_MAGIC_BYTES &&
+	    !memcmp(v->u.bytes.ptr, ckpt_torch_magic, CKPT_TORCH_MAGIC_BYTES))
 		return 0;
 	return ckpt_fail(err, CKPT_E_FORMAT,
 			 "the first pickle is not a magic number of torch but %s %s",
@@ -354,13 +356,30 @@ static int read_legacy(struct ckpt_opening *opening, struct ckpt_model **out,
 	return rc;
 }
 
+bool ckpt_torch_legacy_begins(const uint8_t *head, size_t len)
+{
+	static const char digits[] = "L" CKPT_TORCH_MAGIC_DIGITS "L\n.";
+	struct ckpt_reader r = { .data = head, .len = len };
+	const uint8_t *number;
+	unsigned protocol;
+
+	if (len >= sizeof(digits) - 1 && !memcmp(head, digits, sizeof(digits) - 1))
+		return true;
+	if (ckpt_read_u8(&r) != CKPT_OP_PROTO)
+		return false;
+	protocol = ckpt_read_u8(&r);
+	if (protocol >= 4 && r.pos < len && head[r.pos] == CKPT_OP_FRAME)
+		ckpt_read_bytes(&r, 1 + sizeof(uint64_t));
+	if (ckpt_read_u8(&r) != CKPT_OP_LONG1 || ckpt_read_u8(&r) != CKPT_TORCH_MAGIC_BYTES)
+		return false;
+	number = ckpt_read_bytes(&r, CKPT_TORCH_MAGIC_BYTES);
+	return number && !memcmp(number, ckpt_torch_magic, CKPT_TORCH_MAGIC_BYTES) &&
+	       ckpt_read_u8(&r) == CKPT_OP_STOP && protocol <= 5;
+}
+
 static bool probe(const struct ckpt_opening *opening)
 {
-	const uint8_t *head = opening->head;
-	size_t len = opening->len < 32 ? opening->len : 32;
-
-	return (len >= 15 && head[0] == 0x80 && memmem(head, len, magic, sizeof(magic))) ||
-	       (len >= 11 && !memcmp(head, "L1195470371", 11)); /* protocols 0 and 1 */
+	return ckpt_torch_legacy_begins(opening->head, opening->len);
 }
 
 static void describe_legacy(const struct ckpt_model *model, struct ckpt_file_info *out)

@@ -53,7 +53,7 @@ static int put_magic(struct writer *w, const struct ckpt_pickle_options *o, stru
 {
 	static const struct ckpt_value magic = {
 		.kind = CKPT_BIGINT,
-		.u.bytes = { "\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\x19", 10 },
+		.u.bytes = { (const char *)ckpt_torch_magic, CKPT_TORCH_MAGIC_BYTES },
 	};
 	static const struct ckpt_value version = NUMBER(1001);
 	int rc = ckpt_pickle_encode(&magic, o, &w->head, err);

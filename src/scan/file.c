@@ -11,6 +11,7 @@
 
 #include "base/reader.h"
 #include "format/format.h"
+#include "format/torch_legacy.h"
 #include "pickle/opcodes.h"
 
 #include <stdio.h>
@@ -77,22 +78,12 @@ static void scan_bare(struct viewed_file *l)
 	free((void *)p.bytes);
 }
 
-/* As torch begins its streams. */
-static bool is_usual_stream(const struct viewed_file *l)
-{
-	static const uint8_t magic[] = { 0x8A, 0x0A, 0x6C, 0xFC, 0x9C, 0x46,
-					 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
-
-	return memmem(l->head, l->len < 32 ? l->len : 32, magic, sizeof(magic)) ||
-	       (l->len >= 26 && !memcmp(l->head, "L119547037146038801333356L", 26));
-}
-
 static void find_stream(struct viewed_file *l)
 {
 	uint64_t size = ckpt_source_size(l->source);
 	enum ckpt_scan_beginning begins = ckpt_scan_begins_stream(l->head, l->len, size);
 
-	l->is_stream = is_usual_stream(l);
+	l->is_stream = ckpt_torch_legacy_begins(l->head, l->len);
 	if (!l->is_stream && begins == CKPT_SCAN_NOT_YET && l->len < size)
 		begins = ckpt_scan_first_pickle(l->s, l->source);
 	l->is_odd_stream = !l->is_stream && begins == CKPT_SCAN_STREAM;

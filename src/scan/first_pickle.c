@@ -9,6 +9,7 @@
 #include "scan/scanner.h"
 
 #include "base/reader.h"
+#include "format/torch_legacy.h"
 #include "pickle/op.h"
 #include "pickle/opcodes.h"
 
@@ -35,7 +36,6 @@ static bool is_long_number(const char *text, uint64_t len)
 /* Could the operand be the number with which streams of torch begin? */
 static bool may_be_magic(const struct ckpt_op *op)
 {
-	static const uint8_t magic[] = { 0x6C, 0xFC, 0x9C, 0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
 	uint64_t len = op->len;
 
 	if (op->code == CKPT_OP_INT || op->code == CKPT_OP_LONG)
@@ -44,7 +44,7 @@ static bool may_be_magic(const struct ckpt_op *op)
 		return false;
 	while (len && !op->bytes[len - 1])
 		len--;
-	return len == sizeof(magic) && !memcmp(op->bytes, magic, sizeof(magic));
+	return len == CKPT_TORCH_MAGIC_BYTES && !memcmp(op->bytes, ckpt_torch_magic, CKPT_TORCH_MAGIC_BYTES);
 }
 
 enum ckpt_scan_beginning ckpt_scan_begins_stream(const uint8_t *bytes, size_t len, uint64_t size)
@@ -87,15 +87,6 @@ static bool fill(struct window *w, uint64_t pos)
 	return rc == 0;
 }
 
-static uint64_t little_endian(const uint8_t *bytes, unsigned width)
-{
-	uint64_t number = 0;
-
-	while (width)
-		number = number << 8 | bytes[--width];
-	return number;
-}
-
 /* How many bytes the length of an operand has in front of it; 0: it has none. */
 static unsigned width_of_length(uint8_t code)
 {
@@ -131,7 +122,7 @@ static uint64_t behind_long(struct window *w)
 	uint64_t pos = w->off, length;
 
 	if (width) {
-		length = little_endian(w->bytes + 1, width);
+		length = width == 4 ? ckpt_get_u32(w->bytes + 1) : ckpt_get_u64(w->bytes + 1);
 		pos += 1 + width;
 		return length > w->size - pos ? 0 : pos + length;
 	}

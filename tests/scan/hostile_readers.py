@@ -518,7 +518,7 @@ def magic_otherwise():
                 ("hex", b"I0x1950a86a20f9469cfc6c\n."), ("zero", b"I" + digits + b"\0 and more\n."), ("zero_long", b"L" + digits + b"\0 and moreL\n."), ("blanks", b"I \t" + digits + b" \x0b\n."), ("lines", b"L" + digits + b"L\r\n."), ("octal", b"I0o%o\n." % int(digits)), ("binary", b"I0b%s\n." % bin(int(digits))[2:].encode()), ("padded", b"L000" + digits + b"L\n."), ("underscores", b"L119_547_037146038801333356\n."), ("far", b"X" + struct.pack("<I", 40) + b" " * 40 + b"0" + long1 + b"."),
                 ("farther", b"X" + struct.pack("<I", 5000) + b" " * 5000 + b"0" + long1 + b"."), ("farthest", b"X" + struct.pack("<I", 300000) + b" " * 300000 + b"0" + long1 + b"."), ("long_bytes", b"B" + struct.pack("<I", 200000) + b" " * 200000 + b"0" + long1 + b"."), ("long_line", b"V" + b"x" * 150000 + b"\n0N0" + long1 + b"."),
                 ("long_zeros", b"\x8b" + struct.pack("<I", 100000) + number + bytes(100000 - 10) + b"."), ("many", b"N0" * 60000 + long1 + b"."), ("two_hops", (b"\x8e" + struct.pack("<Q", 70000) + bytes(70000) + b"0") * 2 + long1 + b"."), ("memo", b"N0" * 20 + long1 + b"q\x000Nh\x00\x86" + b"0h\x00."),
-                ("dup", b"N0" * 20 + long1 + b"20."), ("frame", b"\x80\x04\x95" + struct.pack("<Q", 40) + b"N0" * 13 + long1 + b"N0."))
+                ("dup", b"N0" * 20 + long1 + b"20."), ("near", b"\x80\x02N0" + long1 + b"."), ("frame", b"\x80\x04\x95" + struct.pack("<Q", 40) + b"N0" * 13 + long1 + b"N0."))
 
 
 def odd_streams():
