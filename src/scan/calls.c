@@ -73,17 +73,6 @@ bool ckpt_scan_is_getattr(const struct ckpt_value *v)
 			       ->call == CKPT_CALL_GETATTR;
 }
 
-/*
- * What a legacy file, or one of torch 0.1, has instead of a class: ('module', class, file, source),
- * or the last three.
- */
-static const struct ckpt_global *class_of(const struct ckpt_value *pid)
-{
-	const struct ckpt_value *cls = ckpt_scan_arg(pid, ckpt_value_is_str(ckpt_scan_arg(pid, 0), "module") ? 1 : 0);
-
-	return cls && cls->kind == CKPT_GLOBAL ? cls->u.global : NULL;
-}
-
 /* What getattr(OF, NAME) gives, by its name; NULL: there is no memory. */
 static const struct ckpt_global *attribute_of(struct ckpt_scan_walk *w, const struct ckpt_global *of, const struct ckpt_value *name)
 {
@@ -107,8 +96,6 @@ const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struc
 
 	if (v->kind == CKPT_GLOBAL)
 		return v->u.global;
-	if (v->kind == CKPT_PERSID && !ckpt_scan_is_unknown(v))
-		return class_of(v->u.persid.pid);
 	if (!ckpt_scan_is_getattr(v))
 		return NULL;
 	of = ckpt_scan_arg(v->u.call->args, 0);
@@ -369,6 +356,30 @@ static bool is_unknown_class(struct ckpt_scan_walk *w, const struct ckpt_value *
 	return !g || ckpt_scan_rule(g->module, g->name)->kind != CKPT_SCAN_DATA;
 }
 
+/* "dtype": what a program can have as the name of an argument. */
+static bool is_keyword(const struct ckpt_value *name)
+{
+	const char *text = name->u.bytes.ptr;
+
+	if (!ckpt_scan_is_text(name) || !name->u.bytes.len || ckpt_is_digit((unsigned char)*text))
+		return false;
+	for (uint64_t i = 0; i < name->u.bytes.len; i++)
+		if (text[i] != '_' && !ckpt_is_alnum((unsigned char)text[i]))
+			return false;
+	return true;
+}
+
+/* A class may take any keywords, and write them into the text of a program, as networkx' Config does by dataclass(). */
+static void check_keywords(struct ckpt_scan_checked_call *c, const struct ckpt_value *kwargs)
+{
+	bool are = !kwargs || kwargs->kind == CKPT_DICT;
+
+	for (uint32_t i = 0; kwargs && are && i < kwargs->u.seq.count; i += 2)
+		are = ckpt_scan_may_look(c->w, 1) && is_keyword(kwargs->u.seq.items[i]);
+	if (!are)
+		say_dangerous(c, ": with keywords that are no names of arguments");
+}
+
 /*
  * copyreg._reconstructor(class, base, state) also calls base.__init__(object, state), but of object
  * itself.
@@ -377,6 +388,8 @@ static void check_new(struct ckpt_scan_checked_call *c, const struct ckpt_value 
 {
 	const struct ckpt_value *base = ckpt_scan_arg(c->args, 1);
 
+	if (!strcmp(c->rule->name, "__newobj_ex__"))
+		check_keywords(c, ckpt_scan_arg(c->args, 2));
 	if (strcmp(c->rule->name, "_reconstructor") != 0) {
 		check_inner(c, CKPT_CALL_NEWOBJ, cls, rest_of(c, 1));
 		return;
@@ -685,6 +698,7 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 		return;
 	}
 	c->rule = ckpt_scan_rule(c->func->module, c->func->name);
+	check_keywords(c, c->kwargs);
 	if (!strncmp(c->func->module, "pandas", 6) && (names_zone_file(c->w, c->args, 0) || names_zone_file(c->w, c->kwargs, 0))) {
 		say_dangerous(c, ": a time zone that is the file of a name in it");
 		return;

@@ -336,6 +336,8 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 		check_files(s, &index);
 	else if (rc == CKPT_E_NOMEM)
 		s->no_memory = true;
+	else if (pickle.root && pickle.root->kind == CKPT_GLOBAL)
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "an index that is a class, which torch would give attributes");
 	/* plain data has no keys that would do */
 	else if (s->file.verdict >= CKPT_SCAN_NEEDS_OBJECTS && may_be_index(pickle.root))
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET,

@@ -10,6 +10,7 @@
 #include "scan/zip.h"
 
 #include "base/reader.h"
+#include "base/text.h"
 #include "format/format.h"
 #include "format/torch_legacy.h"
 #include "pickle/opcodes.h"
@@ -220,6 +221,14 @@ static bool is_nothing(const struct viewed_file *l)
 	return is.nature == CKPT_NATURE_MARKUP || is.nature == CKPT_NATURE_LFS || is.nature == CKPT_NATURE_EMPTY || is.nature == CKPT_NATURE_ZEROS;
 }
 
+/* As numpy.savez() writes it where it is given no array. */
+static bool is_empty_npz(const struct viewed_file *l)
+{
+	static const uint8_t end[22] = { 'P', 'K', 5, 6 };
+
+	return l->len == sizeof(end) && !memcmp(l->head, end, sizeof(end)) && ckpt_ends_with(l->s->file.path, ".npz");
+}
+
 /* Neither a pickle nor anything with one inside. */
 static bool scan_other(struct viewed_file *l)
 {
@@ -241,6 +250,11 @@ static bool scan_other(struct viewed_file *l)
 		return false;
 	if (ckpt_scan_hf_index(l->s, l->source) || ckpt_scan_latest(l->s, l->source)) {
 		set_format(l, "text");
+		return true;
+	}
+	if (is_empty_npz(l)) {
+		set_format(l, "numpy archive");
+		add_finding(l, CKPT_SCAN_PLAIN, "note", "a numpy archive without arrays");
 		return true;
 	}
 	if (text && !named && !is_nothing(l)) {

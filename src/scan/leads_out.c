@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 160, MOST_LATEST = 4096 };
-static const uint64_t MOST_INDEX = 256 << 20;
+enum { SHOWN = 160 };
+static const uint64_t MOST_INDEX = 256 << 20, MOST_LATEST = 1 << 20;
 
 /* The names of files in the object at C. True: one was found that leads out of the folder. */
 static bool check_map(struct ckpt_scanner *s, struct ckpt_json_cursor *c)
@@ -57,29 +57,55 @@ static bool is_named_as_latest(const char *path)
 	return !strcmp(path, "latest") || !strcmp(path, "latest_universal");
 }
 
+/*
+ * How many bytes a blank has at the beginning, or END, of the text; 0: there is none. As str.strip() of Python knows them, in UTF-8,
+ * or by one byte in a locale of Latin-1.
+ */
+static size_t blank_at(const char *text, size_t len, bool end)
+{
+	static const char *const blanks[] = {
+		"\xC2\x85",	 "\xC2\xA0",	 "\xE1\x9A\x80", "\xE2\x80\x80", "\xE2\x80\x81", "\xE2\x80\x82", "\xE2\x80\x83", "\xE2\x80\x84", "\xE2\x80\x85", "\xE2\x80\x86",
+		"\xE2\x80\x87", "\xE2\x80\x88", "\xE2\x80\x89", "\xE2\x80\x8A", "\xE2\x80\xA8", "\xE2\x80\xA9", "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80", NULL
+	};
+	unsigned char byte = len ? (unsigned char)text[end ? len - 1 : 0] : 0;
+
+	for (size_t i = 0; blanks[i]; i++) {
+		size_t wide = strlen(blanks[i]);
+
+		if (wide <= len && !memcmp(end ? text + len - wide : text, blanks[i], wide))
+			return wide;
+	}
+	return ckpt_is_space(byte) || (byte >= 0x1C && byte <= 0x1F) || byte == 0x85 || byte == 0xA0;
+}
+
 bool ckpt_scan_latest(struct ckpt_scanner *s, struct ckpt_source *source)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t size = ckpt_source_size(source);
-	char bytes[MOST_LATEST], shown[SHOWN], *text = bytes;
-	size_t len = (size_t)size;
+	char shown[SHOWN], *bytes, *text;
+	size_t len = (size_t)size, blank;
+	bool leads_out;
 	int rc;
 
-	if (!is_named_as_latest(s->file.path) || !size || size > sizeof(bytes))
+	if (!is_named_as_latest(s->file.path) || !size)
 		return false;
-	rc = ckpt_source_read(source, 0, bytes, len, &err);
-	ckpt_scan_failed(s, rc, &err);
-	if (rc < 0)
+	if (size > MOST_LATEST) {
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "the name of a folder of more than 1 MiB is not looked into");
 		return true;
-	while (len && ckpt_is_space((unsigned char)*text))
-		text++, len--;
-	while (len && ckpt_is_space((unsigned char)text[len - 1]))
-		len--;
-	if (!len || memchr(text, '\n', len) || !ckpt_scan_leads_out(text, len))
-		return false;
-	ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "name", CKPT_NO_OFFSET, "it names '%s', which leads out of the folder: what is there is not looked into",
-		       ckpt_escape(shown, sizeof(shown), text, len));
-	return true;
+	}
+	text = bytes = malloc(len);
+	rc = bytes ? ckpt_source_read(source, 0, bytes, len, &err) : CKPT_E_NOMEM;
+	ckpt_scan_failed(s, rc, &err);
+	while (rc == 0 && (blank = blank_at(text, len, false)) > 0)
+		text += blank, len -= blank;
+	while (rc == 0 && (blank = blank_at(text, len, true)) > 0)
+		len -= blank;
+	leads_out = rc == 0 && len && ckpt_scan_leads_out(text, len);
+	if (leads_out)
+		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "name", CKPT_NO_OFFSET, "it names '%s', which leads out of the folder: what is there is not looked into",
+			       ckpt_escape(shown, sizeof(shown), text, len));
+	free(bytes);
+	return leads_out || rc < 0;
 }
 
 bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)

@@ -642,6 +642,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_scan_walk w = { .s = s, .in = pickle };
+	const struct ckpt_persistent_load persistent = { ckpt_scan_load_persistent, &w };
 	bool cut = s->weights_cut;
 	int rc = 0;
 
@@ -660,6 +661,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	}
 	w.m = (struct ckpt_machine){ .r = { pickle->bytes, pickle->len, 0, false },
 				     .doc = &w.doc,
+				     .persistent = &persistent,
 				     .err = &err };
 	w.doc.next_id = 1;
 	/* a packed pickle may have more bytes than the file; it gets no more for that */

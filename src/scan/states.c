@@ -226,6 +226,8 @@ static void check_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_
 			ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w),
 				       "sets the attribute '%s' of a tensor, which is a part of it: that writes where it points, or makes another of it",
 				       ckpt_escape(shown, sizeof(shown), key->u.bytes.ptr, key->u.bytes.len));
+		else if (ckpt_value_is_str(key, "as_subclass")) /* by _rebuild_from_type_v2(), whatever it is */
+			ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "sets the attribute 'as_subclass' of a tensor, which a load calls");
 	}
 }
 

@@ -51,11 +51,42 @@ static bool is_storage(const struct ckpt_seq *id)
 	       ckpt_scan_is_text(at[3]) && at[4]->kind == CKPT_INT && (id->count == 5 || is_view(at[5]));
 }
 
-/* CLASS is what torch gives back in the place of the id, whatever it is: a class that the file names, as torch writes it. */
+/*
+ * What a stream has instead of a class of a module: ('module', class, file, source), or the last three in a tar of torch 0.1. NULL:
+ * PID is none of these.
+ */
+static const struct ckpt_value *class_with_source(const struct ckpt_scan_walk *w, const struct ckpt_value *pid)
+{
+	if (pid->kind != CKPT_TUPLE)
+		return NULL;
+	if (pid->u.seq.count == 3 && w->in->flags & CKPT_SCAN_TAR_IDS)
+		return pid->u.seq.items[0];
+	return pid->u.seq.count == 4 && ckpt_value_is_str(pid->u.seq.items[0], "module") ? pid->u.seq.items[1] : NULL;
+}
+
+int ckpt_scan_load_persistent(void *ctx, const struct ckpt_value *pid, const struct ckpt_value **out, struct ckpt_error *err)
+{
+	const struct ckpt_scan_walk *w = ctx;
+	const struct ckpt_value *class = class_with_source(w, pid);
+
+	(void)err;
+	*out = class && class->kind == CKPT_GLOBAL ? class : NULL;
+	return 0;
+}
+
+/* torch writes it for subclasses of Module alone, of which none is in the tables. */
+static bool may_be_module(struct ckpt_scan_walk *w, const struct ckpt_value *class)
+{
+	const struct ckpt_scan_rule *rule = class->kind == CKPT_GLOBAL ? ckpt_scan_rule(class->u.global->module, class->u.global->name) : NULL;
+
+	return rule && rule->kind == CKPT_SCAN_OBJECT && !rule->call_runs_code && !ckpt_scan_is_no_class(w, class);
+}
+
+/* CLASS is what torch gives back in the place of the id, whatever it is. */
 static void check_class_source(struct ckpt_scan_walk *w, const struct ckpt_value *class)
 {
-	if (class->kind != CKPT_GLOBAL)
-		not_understood(w, "a persistent id of a class that is none: torch gives back what stands there");
+	if (!may_be_module(w, class))
+		not_understood(w, "a persistent id of a class that is none of a module: torch gives back what stands there");
 	ckpt_scan_find(
 		w->s, CKPT_SCAN_NEEDS_OBJECTS, "source", ckpt_scan_at(w),
 		"a class of a module, with the text of its source, which torch compares, and writes to a file if the class has dump_patches");
@@ -138,10 +169,8 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 		not_understood(w, "a persistent id, which only a program of its own can load");
 	else if (w->in->flags & CKPT_SCAN_TAR_IDS && (!pid || ckpt_scan_is_text(pid)))
 		return; /* the number of a tensor */
-	else if (id && id->count == 3 && w->in->flags & CKPT_SCAN_TAR_IDS)
-		check_class_source(w, id->items[0]);
-	else if (id && id->count && ckpt_value_is_str(id->items[0], "module") && id->count == 4)
-		check_class_source(w, id->items[1]);
+	else if (id && class_with_source(w, pid))
+		check_class_source(w, class_with_source(w, pid));
 	else if (id && id->count && ckpt_value_is_str(id->items[0], "reduce_package"))
 		check_package_call(w, id);
 	else if (!id || !is_storage(id))

@@ -329,6 +329,9 @@ void ckpt_scan_freeze(const struct ckpt_value *v, bool inside);
 bool ckpt_scan_has_room(const struct ckpt_value *args, uint64_t count);
 void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid);
 
+/* What torch gives back for PID, where that is a value of the pickle: a class that has its source beside it. CTX: the walk. */
+int ckpt_scan_load_persistent(void *ctx, const struct ckpt_value *pid, const struct ckpt_value **out, struct ckpt_error *err);
+
 /*
  * COUNT values are to be looked at, which may have been before: what many calls have in common
  * could take for ever. False: enough, which was said.

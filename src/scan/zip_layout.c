@@ -48,7 +48,9 @@ static int compare_names(const void *a, const void *b)
 	const struct ckpt_loose_entry *x = *(const struct ckpt_loose_entry *const *)a,
 				      *y = *(const struct ckpt_loose_entry *const *)b;
 
-	return ckpt_strcasecmp(x->name, y->name);
+	int order = ckpt_strcasecmp(x->name, y->name);
+
+	return order ? order : strcmp(x->name, y->name);
 }
 
 /*
@@ -93,9 +95,25 @@ static void check_codes(struct ckpt_loose_zip *zip)
 	}
 }
 
+/*
+ * torch's miniz takes "w.npy" and "W.npy" for one; all others tell them apart. No torch opens an archive that has no record "version"
+ * in its folder or in ".data": caffe2/serialize/inline_container.cc, PyTorchStreamReader::init().
+ */
+static bool may_be_of_torch(const struct ckpt_loose_zip *zip)
+{
+	for (uint32_t i = 0; i < zip->count; i++) {
+		const char *slash = strrchr(zip->entries[i].name, '/');
+
+		if (slash && !ckpt_strcasecmp(slash + 1, "version"))
+			return true;
+	}
+	return false;
+}
+
 static void check_doubles(struct ckpt_loose_zip *zip)
 {
 	const struct ckpt_loose_entry **sorted = malloc((zip->count + (size_t)1) * sizeof(*sorted));
+	bool of_torch = may_be_of_torch(zip);
 
 	zip->s->no_memory |= !sorted;
 	if (!sorted)
@@ -104,7 +122,7 @@ static void check_doubles(struct ckpt_loose_zip *zip)
 		sorted[i] = &zip->entries[i];
 	qsort(sorted, zip->count, sizeof(*sorted), compare_names);
 	for (uint32_t i = 1; i < zip->count; i++)
-		if (!ckpt_strcasecmp(sorted[i - 1]->name, sorted[i]->name))
+		if (!strcmp(sorted[i - 1]->name, sorted[i]->name) || (of_torch && !ckpt_strcasecmp(sorted[i - 1]->name, sorted[i]->name)))
 			ckpt_loose_zip_odd(
 				zip, sorted[i], 0,
 				"two records have this name: which one counts depends on the reader");

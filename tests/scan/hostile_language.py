@@ -7,7 +7,7 @@ the language that they are not in.
 
 import struct
 
-from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SAMPLES, SYSTEM, SYSTEM_CALL, Member, at_line, blob, call, files, legacy, npy, proto, reduce_, safetensors_before, sample, torch_zip, value, zip_of
+from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SAMPLES, SYSTEM, SYSTEM_CALL, Member, at_line, blob, call, files, legacy, npy, old_tar, proto, reduce_, safetensors_before, sample, tar_of, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | DIFFER | NOT_DECIDED
 NAME = files.glob
@@ -710,6 +710,15 @@ def attributes():
     for name in ("items", "keys", "as_subclass", "clone", "to", "detach", "cpu", "set_", "numpy"):
         for kind, cls in (("ndarray", NAME("numpy", "ndarray")), ("list", NAME("builtins", "list")), ("tensor", NAME("torch", "Tensor"))):
             both("class_as_%s_%s" % (name, kind), reduce_("torch._tensor", "_rebuild_from_type_v2", typed, parameter, value((TENSOR, True, EMPTY)), {name: cls}), "a load would call a class of the file's choice")
+    # torch calls as_subclass() of what a function in the first place makes; of an object that calls another, too
+    hooked = NAME("torch.nn.modules.linear", "Identity") + b")\x81" + value({"_forward_hooks": b"}K\x00" + partial + b"s"}) + b"b"
+    empty = NAME("torch._utils", "_rebuild_meta_tensor_no_storage") + NAME("torch", "Tensor") + value((NAME("torch", "float32"), (2,), (1,), False))
+    for what, thing in (("hooked", hooked), ("object", NAME("mypkg", "Bar") + b")\x81"), ("number", b"K\x05"), ("tensor", TENSOR)):
+        attributes = value("as_subclass") + thing
+        for how, inner in (("meta", b"(" + empty + b"}" + attributes + b"st"), ("pair", b"(" + empty + b"N}" + attributes + b"s\x86t"), ("ordered", b"(" + empty + EMPTY + attributes + b"st"), ("own", b"(" + empty.replace(b"ctorch\nTensor\n", NAME("mypkg", "Own")) + b"}" + attributes + b"st")):
+            v2 = NAME("torch._tensor", "_rebuild_from_type_v2")
+            both("as_subclass_%s_%s" % (what, how), v2 + b"(" + v2 + parameter + inner + b"}tR", "the attribute that a load calls", RUN)
+            both("as_subclass_%s_%s_parameter" % (what, how), v2 + b"(" + NAME("torch._utils", "_rebuild_parameter_with_state") + NAME("mypkg", "Own") + b"(" + value(TENSOR) + b"\x88" + EMPTY + b"}" + attributes + b"st}tR", "the same of a parameter with attributes", NOT_PLAIN)
     sample("fine_own_attribute.pt", torch_zip(proto(2, b"}q\x330" + reduce_("torch._tensor", "_rebuild_from_type", typed, parameter, value((TENSOR, True, EMPTY)), b"h\x33") + b"q\x340h\x33(" + value("me") + b"h\x34" + value("n") + b"K\x01u")), "a tensor that is its own attribute", {"plain"})
 
 
@@ -808,6 +817,20 @@ def modules_of_ids():
         for way, body in (("newobj", NAME("mypkg", "Bar") + b"(" + pid + b"t\x81"), ("newkw", NAME("mypkg", "Bar") + b")}" + value("k") + pid + b"s\x92"), ("state", NAME("mypkg", "Bar") + b")\x81" + pid + b"b"),
                           ("call", NAME("mypkg", "Bar") + b"(" + pid + b"tR"), ("item", NAME("mypkg", "Bar") + b")\x81" + pid + b"a"), ("alone", pid)):
             sample("module_of_id_%s_%s.pt" % (name, way), legacy(body=proto(4 if way == "newkw" else 2, body), keys=proto(2, b"]"), stored=b""), "a class that is none in a persistent id", NOT_PLAIN)
+    named = {"ndarray": ("numpy", "ndarray"), "dtype": ("numpy", "dtype"), "tensor": ("torch", "Tensor"), "bytearray": ("builtins", "bytearray"), "syntax": ("builtins", "SyntaxError"), "parameter": ("torch.nn.parameter", "Parameter"),
+             "counter": ("collections", "Counter"), "ordered": ("collections", "OrderedDict"), "strided": ("torch", "strided"), "ellipsis": ("builtins", "Ellipsis"), "list": ("builtins", "list"), "function": ("mypkg", "func"),
+             "storage": ("torch", "FloatStorage"), "rebuild": ("torch._utils", "_rebuild_tensor_v2"), "path": ("pathlib", "PosixPath"), "decimal": ("decimal", "Decimal"), "system": ("os", "system")}
+    for name, (module, last) in named.items():
+        for way, then in (("alone", b""), ("new", b"(K\x08t\x81"), ("call", b"(K\x08tR"), ("built", b")\x81}b")):
+            stream, tar = (proto(2, value((*mark, NAME(module, last), None, None)) + b"Q" + then) for mark in (("module",), ()))
+            sample("class_of_id_%s_%s.pt" % (name, way), legacy(body=stream, keys=proto(2, b"]"), stored=b""), "a class of the tables, or a function, in a persistent id: it comes back as what it is", NOT_PLAIN)
+            sample("class_of_id_%s_%s.tar" % (name, way), tar_of(old_tar(pickle=tar)), "the same in a tar of torch 0.1", NOT_PLAIN)
+    # what comes back is what it is where it is named
+    for way, then, wanted in (("attribute", NAME("mypkg", "Bar") + b")\x81}" + value("append"), RUN), ("dress", NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + NAME("torch._utils", "_rebuild_parameter") + NAME("torch.nn.parameter", "Parameter") + value((TENSOR, True, EMPTY)) + b"}" + value("items"), NOT_PLAIN)):
+        end = b"sb" if way == "attribute" else b"stR"
+        for name, thing in (("function", NAME("mypkg", "func")), ("class", NAME("mypkg", "Bar"))):
+            sample("class_of_id_%s_as_%s.pt" % (name, way), legacy(body=proto(2, then + value(("module", thing, None, None)) + b"Q" + end), keys=proto(2, b"]"), stored=b""), "what a load would call comes out of a persistent id", wanted)
+    sample("fine_class_of_id.pt", legacy(body=proto(2, value(("module", NAME("torch.nn.modules.linear", "Linear"), "linear.py", "class Linear")) + b"Q)\x81" + value({"training": True}) + b"b"), keys=proto(2, b"]"), stored=b""), "as torch writes a module", {"needs-objects"})
     for name, front in (("safetensors", safetensors_before(b"chelper/util\nmkdir\n(Vx\ntR.")), ("tilde", safetensors_before(b"c~elper\nmkdir\n(Vx\ntR.")), ("ptl", b"\x8c\x06\0\0PTMF0chelper/util\nmkdir\n(Vx\ntR.")):
         sample("module_of_zip_%s" % name, front, "a module of a zip in sys.path, by a path", NOT_PLAIN)
 

@@ -808,6 +808,18 @@ def indexes():
     for number, (module, name) in enumerate((("torch.distributed.checkpoint.metadata", "StorageMeta"), ("torch.nn.modules.container", "ModuleDict"), ("mypkg", "Foo"))):
         for form, body in (("newobj", NAME(module, name) + b")\x81" + state + b"b"), ("slots", NAME(module, name) + b")\x81" + value(None) + state + b"\x86b"), ("arguments", NAME(module, name) + b"(" + value({}) + value(None) + value({}) + b"t\x81")):
             sample("index_%s_%d.metadata" % (form, number), proto(2, body), "an index of another class, which is read, or not decided", NOT_PLAIN | ({"needs-objects"} if form == "newobj" else set()))
+    for module, name in (("torch", "FloatStorage"), ("builtins", "dict"), ("mypkg", "Foo"), ("decimal", "Decimal")):
+        sample("index_class_%s_%s.metadata" % (module, name), proto(2, NAME(module, name)), "an index that is a class, of which torch sets an attribute", NOT_PLAIN)
+
+
+def keywords():
+    """A class may write its keywords into a program: networkx' Config runs dataclass() with them."""
+    text = "a=[print('ran'),\"+x+\"][0]"
+    for name, keys in (("text", {text: 1}), ("second", {"a": 1, text: 1}), ("blank", {"a b": 1}), ("digit", {"1a": 1}), ("empty", {"": 1}), ("dot", {"a.b": 1}), ("line", {"a\nb": 1}), ("number", {1: 1}), ("bytes", {b"a": 1}), ("colon", {"a:int": 1})):
+        both("keywords_%s" % name, NAME("networkx.utils.configs", "Config") + b")" + value(keys) + b"\x92", "keywords that are no names of arguments", RUN if name != "bytes" else NOT_PLAIN, 4)
+        both("keywords_reduce_%s" % name, NAME("copyreg", "__newobj_ex__") + b"(" + NAME("networkx.utils.configs", "Config") + b")" + value(keys) + b"tR", "the same by copyreg", RUN if name != "bytes" else NOT_PLAIN, 4)
+    both("keywords_call", NAME("mypkg", "Foo") + b")" + NAME("collections", "OrderedDict") + b")R" + value(text) + b"K\x01s\x92", "the same in a dict that a call makes", NOT_PLAIN, 4)
+    both("fine_keywords", NAME("mypkg", "Foo") + b")" + value({"a": 1, "_b2": "x"}) + b"\x92", "keywords", {"needs-objects"}, 4)
 
 
 def quantized():
@@ -1254,6 +1266,7 @@ compiled()
 packed_storages()
 trees()
 indexes()
+keywords()
 quantized()
 two_classes()
 formats_of_memory()

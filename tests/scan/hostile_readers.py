@@ -468,6 +468,14 @@ def devices_of_a_storage():
 def arrays_of_one_name():
     """numpy.load() takes '.npy' off the names of an archive's members."""
     array = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }", b"abcd")
+    # torch's miniz alone takes two names that differ in case for one
+    one = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }", b"1234")
+    for name, members, wanted in (("numpy", ("w.npy", "W.npy"), {"plain"}), ("folder", ("m/w", "m/W", "m/x"), {"plain"}), ("torch", ("m/w", "m/W", "m/version"), DIFFER), ("upper", ("m/w", "m/W", "M/VERSION"), DIFFER), ("hidden", ("m/w", "m/W", "m/.data/Version"), DIFFER),
+                                  ("same", ("w.npy", "w.npy"), DIFFER), ("between", ("w.npy", "W.npy", "w.npy"), DIFFER)):
+        sample("case_%s.npz" % name, zip_of([Member(each, one) for each in members]), "names that differ in case", wanted)
+    sample("empty.npz", b"PK\5\6" + bytes(18), "what numpy.savez writes without arrays", {"plain"})
+    for name, data in (("comment.npz", b"PK\5\6" + bytes(16) + b"\1\0a"), ("count.npz", b"PK\5\6" + bytes(4) + b"\1\0\1\0" + bytes(10)), ("other.pt", b"PK\5\6" + bytes(18))):
+        sample("empty_%s" % name, data, "nearly that", NOT_DECIDED)
     for name, members, wanted in (("a_and_a_npy", ("a", "a.npy"), NOT_PLAIN), ("npy_npy", ("a.npy", "a.npy.npy"), NOT_PLAIN), ("between", ("a", "a.n", "a.npx", "a.npy"), NOT_PLAIN), ("fine", ("a.npy", "b.npy", "ab", "a.n"), {"plain"})):
         sample("npz_%s.npz" % name, zip_of([Member(one, array) for one in members]), "members that numpy calls alike", wanted)
     for name in ("archive/__main__.py", "archive/sub/__main__.py", "sub/__main__.pyc"):

@@ -374,7 +374,10 @@ def check_latest(count, folder):
     """DeepSpeed loads the folder that is named in a file called "latest"."""
     plain = hostile.assemble.torch_zip(hostile.assemble.GOOD)
     for number, (text, wanted) in enumerate((("global_step100", None), ("a/b\n", None), ("", None), (" \n", None), ("../global_step1", "inconsistent"), ("/tmp/global_step1", "inconsistent"), ("\n a/../../b \n", "inconsistent"),
-                                             ("..\\b", "inconsistent"), ("C:\\b", "inconsistent"), ("..", "inconsistent"), ("the latest news\n../b\n", None))):
+                                             ("..\\b", "inconsistent"), ("C:\\b", "inconsistent"), ("..", "inconsistent"), ("the latest news\n../b\n", None), ("x\n/../../b", "inconsistent"),
+                                             # blanks that str.strip() takes off, and others
+                                             ("\u00a0../b", "inconsistent"), ("\x1c../b", "inconsistent"), ("\x1f/etc", "inconsistent"), ("\u2028../b\u3000", "inconsistent"), ("\u3000/etc", "inconsistent"), ("\x85../b", "inconsistent"), ("..\u00a0", "inconsistent"),
+                                             ("\u1680\u205f..", "inconsistent"), (" " * 70000 + "../b", "inconsistent"), ("\ufeff../b", None), ("\u200b..", None), ("step\u00a0", None), (" " * (1 << 20) + "..", "unreadable"))):
         for name in ("latest", "latest_universal", "latest.txt"):
             inside = os.path.join(folder, "latest%d_%s" % (number, name))
             os.makedirs(os.path.join(inside, "global_step100"))
