@@ -730,6 +730,8 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 		say_dangerous(c, ": a class of torch that is not written so");
 		return;
 	}
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_is_named_as_array(c->func) && (c->kwargs || c->args->kind != CKPT_TUPLE || c->args->u.seq.count))
+		say_not_understood(c, "which may be the class of torch or numpy by another name, whose memory nobody has set");
 	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_is_package_function(c)) {
 		say_dangerous(c, ": a function of a package, with arguments of the file");
 		return;

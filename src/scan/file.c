@@ -240,6 +240,11 @@ static bool scan_other(struct viewed_file *l)
 	char said[sizeof(err.text)];
 
 	ckpt_fail_unknown_file(l->source, l->head, l->len, &err);
+	if (packer && l->s->is_dcp && (top || l->s->depth == 1) && !strcmp(packer, "zstd")) {
+		set_format(l, "packed DCP items");
+		add_finding(l, CKPT_SCAN_PLAIN, "note", "packed items of a DCP directory, whose index says what is in them");
+		return true;
+	}
 	if (packer && (!l->s->in_folder || ckpt_source_size(l->source) > 16)) {
 		set_format(l, "compressed");
 		ckpt_scan_find(l->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "format/torch_mobile.h"
+#include "scan/names.h"
 #include "scan/script.h"
 
 #include <stdlib.h>
@@ -155,6 +156,23 @@ static void check_values(struct mobile_scan *m)
 	free(m->is_checked);
 }
 
+/* The classes of its objects, of which those of C++ that load a pickle or connect are dangerous. */
+static void check_types(struct mobile_scan *m)
+{
+	for (uint32_t i = 0; m->fb.rc == 0 && i < m->types.count; i++) {
+		struct ckpt_arena_mark mark = ckpt_arena_mark(m->s->arena);
+		struct ckpt_flatbuffer_table type = ckpt_flatbuffer_item(&m->fb, &m->types, i);
+		const char *name = read_text(m, &type, TYPE_NAME);
+		char shown[SHOWN];
+
+		if (m->fb.rc == 0 && !strncmp(name, "__torch__.torch.classes.", 24) && ckpt_scan_runs_code("__torch__", name + 10)) {
+			ckpt_scan_find(m->s, CKPT_SCAN_DANGEROUS, "source", type.at, "a mobile model with an object of %s", ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+			return;
+		}
+		ckpt_arena_release(m->s->arena, mark);
+	}
+}
+
 /* torch.jit.load compiles them. */
 static void check_sources(struct mobile_scan *m)
 {
@@ -192,6 +210,7 @@ void ckpt_scan_mobile(struct ckpt_scanner *s, struct ckpt_source *source)
 		m.module = ckpt_flatbuffer_root(&m.fb);
 		m.values = ckpt_flatbuffer_vector(&m.fb, &m.module, MODULE_IVALUES, 4);
 		m.types = ckpt_flatbuffer_vector(&m.fb, &m.module, MODULE_OBJECT_TYPES, 4);
+		check_types(&m);
 		check_values(&m);
 		check_sources(&m);
 		rc = m.fb.rc;

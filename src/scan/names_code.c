@@ -174,6 +174,8 @@ static const char *const code[] = {
 	"torch.FloatStorage.from_file", "torch.set_default_dtype", "torch.classes.load_library",
 	"torch.FloatStorage._new_shared", "torch.UntypedStorage.from_file",
 	"torch.storage.UntypedStorage.from_file", "torch.storage._StorageBase", "torchvision.io",
+	/* objects of C++ in TorchScript: one loads a pickle out of its state, others are connections and devices */
+	"__torch__.torch.classes.aten", "__torch__.torch.classes.c10d", "__torch__.torch.classes.cuda", "__torch__.torch.classes.dist_rpc", "__torch__.torch.classes.profiler",
 	"torchvision.datasets", "torchaudio.io", "torch._sys", "torch._os",
 };
 /* clang-format on */
@@ -306,7 +308,8 @@ static bool is_of_library(const char *module, const char *name)
 	static const char *const names[] = { "Popen", "FileIO", "TextIOWrapper", "BufferedReader", "BufferedWriter", "BufferedRandom", "TCPServer", "UDPServer", "UnixStreamServer",
 					     "UnixDatagramServer", "ThreadingTCPServer", "ThreadingUDPServer", "ForkingTCPServer", "HTTPServer", "ThreadingHTTPServer", "CodeType",
 					     "FunctionType", "LambdaType", "MethodType", "ModuleType", "Unpickler", "Pickler", "ZipFile", "PyZipFile", "TarFile", "ExitStack", "AsyncExitStack",
-					     "CDLL", "PyDLL", "ElementTree", "RefactoringTool", "TemporaryDirectory", "SpooledTemporaryFile", "InteractiveInterpreter", "InteractiveConsole" };
+					     "CDLL", "PyDLL", /* and what keeps a function, to call it */ "partial", "partialmethod", "singledispatchmethod", "methodcaller", "attrgetter", "itemgetter", "starmap", "takewhile", "dropwhile",
+					     "filterfalse", "map", "filter", "ElementTree", "RefactoringTool", "TemporaryDirectory", "SpooledTemporaryFile", "InteractiveInterpreter", "InteractiveConsole" };
 	const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

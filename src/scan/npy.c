@@ -118,7 +118,7 @@ static bool read_shape(struct header_cursor *c, struct header *h)
 
 /*
  * [('a', '<f4'), ('b', '<i8', (3,)), ('c', [('d', '|u1')])]: a structure of numbers, one behind the other, whose names
- * need no escapes. DEPTH: how many more may be in it, one in the other.
+ * have neither escapes nor quotes. DEPTH: how many more may be in it, one in the other.
  */
 static bool read_structure(struct header_cursor *c, uint64_t *itemsize, struct header *h, unsigned depth)
 {
@@ -131,7 +131,7 @@ static bool read_structure(struct header_cursor *c, uint64_t *itemsize, struct h
 	for (bool first = true; !skip_text(c, "]"); first = false) {
 		if ((!first && !skip_text(c, ", ")) || !skip_text(c, "('"))
 			return false;
-		while (c->at < c->end && (ckpt_is_alnum((unsigned char)*c->at) || *c->at == '_'))
+		while (c->at < c->end && !strchr("'\"\\\177", *c->at) && (unsigned char)*c->at >= ' ')
 			c->at++;
 		field = (struct header){ .count = 1 };
 		if (!skip_text(c, "', ") || !(read_type(c, &one, &field) || (depth && read_structure(c, &one, &field, depth - 1))) || field.has_text || (skip_text(c, ", ") && !read_shape(c, &field)) || !skip_text(c, ")") ||
@@ -228,7 +228,7 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 	}
 	text = malloc((size_t)start);
 	s->no_memory |= !text;
-	ok = text && ckpt_source_read(source, 0, text, (size_t)start, NULL) == 0 &&
+	ok = text && ckpt_source_read(source, 0, text, (size_t)start, NULL) == 0 && (head[6] < 3 || ckpt_utf8_ok(text + 12, (size_t)start - 12)) &&
 	     read_header((struct header_cursor){ text + (head[6] == 1 ? 10 : 12), text + start }, &h);
 	free(text);
 	if (!ok || h.has_objects)

@@ -34,7 +34,8 @@ enum given {
 	GIVEN_TO_FUNCTION, /* the same */
 	GIVEN_INSIDE,	  /* neither function nor class: what append(), __setitem__() and __setstate__() of the object may be, or call */
 	GIVEN_TO_MEMBER,  /* no function: what the object holds, which another call gives, too */
-	GIVEN_AS_STATE	  /* no function: an object, which an unpickler asks for its items() */
+	GIVEN_AS_STATE,	  /* no function: an object, which an unpickler asks for its items() */
+	GIVEN_AS_METHOD	  /* no function: an object that stands where a load may call a method of another */
 };
 
 /* A call that is looked at again behind the last opcode; of its keywords there is another one. */
@@ -65,6 +66,13 @@ static bool is_named_as_class(const char *name)
 {
 	name += strspn(name, "_");
 	return ckpt_is_upper((unsigned char)*name);
+}
+
+bool ckpt_scan_is_named_as_array(const struct ckpt_global *g)
+{
+	static const char *const names[] = { "Tensor", "Parameter", "ndarray", "dtype", "memmap", "recarray", "chararray", "matrix", "Fraction", NULL };
+
+	return ckpt_is_one_of(last_name(g), names);
 }
 
 bool ckpt_scan_is_number_class(const struct ckpt_global *g)
@@ -274,6 +282,14 @@ void ckpt_scan_has_state(struct ckpt_scan_walk *w, const struct ckpt_value *obje
 		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "sets the state of an object to what only running the file would show");
 	else if (g && ckpt_scan_type(w, state) == CKPT_TYPE_OBJECT)
 		note_call(w, &(struct ckpt_scan_package_call){ g, state, (uint32_t)w->m.op.pos, object->u.call->kind, GIVEN_AS_STATE });
+}
+
+void ckpt_scan_is_method(struct ckpt_scan_walk *w, const struct ckpt_value *object)
+{
+	const struct ckpt_global *g = object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL;
+
+	if (g && ckpt_scan_type(w, object) == CKPT_TYPE_OBJECT)
+		note_call(w, &(struct ckpt_scan_package_call){ g, object, (uint32_t)w->m.op.pos, object->u.call->kind, GIVEN_AS_METHOD });
 }
 
 /* What CALL makes an object of, by itself or through copyreg. */
@@ -620,11 +636,14 @@ static void say(struct search *f, const struct ckpt_scan_package_call *call, con
 	char name[SHOWN_NAME], args[SHOWN_ARGS], given[SHOWN_NAME];
 	uint64_t at = f->w->in->base + call->pos;
 	const char *does = call->kind == CKPT_CALL_REDUCE ? "calls" : "makes an instance of";
-	bool is_member = call->given == GIVEN_TO_MEMBER, is_state = call->given == GIVEN_AS_STATE, is_filled = is_member || call->given == GIVEN_INSIDE;
+	bool is_member = call->given == GIVEN_TO_MEMBER, is_state = call->given == GIVEN_AS_STATE || call->given == GIVEN_AS_METHOD, is_filled = is_member || call->given == GIVEN_INSIDE;
 
 	ckpt_scan_show_global(call->func, name, sizeof(name));
 	ckpt_scan_show_args(is_filled || is_state ? call->args->u.call->args : call->args, args, sizeof(args));
-	if (is_state)
+	if (call->given == GIVEN_AS_METHOD)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "state", at, "sets an attribute, under a name which a load would look up and call, to an object of %s that has the function %s", name,
+			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call");
+	else if (is_state)
 		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "state", at, "sets the state of an object of %s to an object that has the function %s, which the load may call", name,
 			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call");
 	else if (is_member)

@@ -528,6 +528,8 @@ void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *tex
 	/* operators that torch itself brings, and that compute */
 	static const char *const known[] = { "aten",	"prim",	     "prims",	      "quantized", "_quantized", "sparse",
 					     "mkldnn",	"prepacked", "mkldnn_prepacked", "onednn",  "quantized_decomposed", NULL };
+	/* objects of C++ that do more than hold packed weights: names_code.c */
+	static const char *const reaching[] = { "aten", "c10d", "cuda", "dist_rpc", "profiler", NULL };
 	struct word w, before = { "", 0 };
 	size_t at = 0;
 
@@ -537,6 +539,8 @@ void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *tex
 			record_outward(script, &w, "");
 		else if (is_word(&before, "ops") && !is_one_of(&w, known))
 			record_outward(script, &w, "ops.");
+		else if (is_word(&before, "classes") && is_one_of(&w, reaching))
+			record_outward(script, &w, "classes.");
 		before = w;
 	}
 	check_bodies(script, text, len);

@@ -150,6 +150,12 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 							"__iter__",
 							"requires_grad_",
 							"_set",
+							"pop",
+							"popitem",
+							"clear",
+							"move_to_end",
+							"insert",
+							"remove",
 							NULL };
 	const struct ckpt_seq *pairs = ckpt_value_pairs(dict);
 	char shown[80];
@@ -172,6 +178,8 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 					    key->u.bytes.len));
 		else if (v->kind == CKPT_GLOBAL && is_one_of(key, by_others) && ckpt_scan_type(w, v) == CKPT_TYPE_CLASS && !is_dtype(key, v))
 			not_understood(w, "sets an attribute to a class, under a name which a load would look up and call");
+		else if (v->kind == CKPT_CALL && is_one_of(key, by_others))
+			ckpt_scan_is_method(w, v);
 	}
 }
 
@@ -452,6 +460,15 @@ static bool are_notes(struct ckpt_scan_walk *w, const struct ckpt_value *key, co
 	return true;
 }
 
+/* What a dict, list, set or deque of Python has: who is handed one of these calls that, as torch's optimizers do. */
+static bool is_method_of_containers(const struct ckpt_value *name)
+{
+	static const char *const methods[] = { "add",	 "append", "appendleft", "clear", "copy",	 "count", "difference", "discard", "elements", "extend",  "extendleft", "fromkeys",   "get",	 "index",   "insert", "intersection",
+					       "issubset", "items",  "keys",	   "move_to_end", "most_common", "pop",	"popitem",    "popleft", "remove",   "reverse", "rotate",     "setdefault", "sort", "subtract", "total",  "union", "update", "values", NULL };
+
+	return is_one_of(name, methods);
+}
+
 /* Attributes of what the table knows have plain names, and no classes or functions for values. */
 static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, const struct ckpt_value *state)
 {
@@ -468,7 +485,7 @@ static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 		if (!strcmp(rule->module, "builtins") && are_notes(w, pairs->items[i], pairs->items[i + 1]))
 			continue;
 		if ((pairs->items[i]->kind != CKPT_STR && pairs->items[i]->kind != CKPT_PY2_STR) ||
-		    is_special(pairs->items[i]) ||
+		    is_special(pairs->items[i]) || (rule->then != CKPT_THEN_ATTRIBUTES && is_method_of_containers(pairs->items[i])) ||
 		    !ckpt_scan_fits(w, pairs->items[i + 1], CKPT_TYPE_DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_STRANGER |
 					    CKPT_TYPE_ATTRIBUTE))
 			return false;
@@ -579,6 +596,19 @@ static void say_no_object(struct ckpt_scan_walk *w, const struct ckpt_value *obj
 						   : "what cannot be known");
 }
 
+/*
+ * (storage or tensor, offset, size, stride): if the class is one of tensors, torch makes the storage as large as that is, and nobody
+ * sets what is new. Source: torch/_tensor.py, Tensor.__setstate__().
+ */
+static bool is_old_tensor_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	const struct ckpt_value *const *at = state->u.seq.items;
+
+	if ((state->kind != CKPT_TUPLE && state->kind != CKPT_LIST) || state->u.seq.count != 4)
+		return false; /* what a call makes is never a state */
+	return ckpt_scan_type(w, at[0]) & (CKPT_TYPE_STORAGE | CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED) && (at[1]->kind == CKPT_INT || at[1]->kind == CKPT_BOOL || at[1]->kind >= CKPT_GLOBAL);
+}
+
 void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		     const struct ckpt_value *state)
 {
@@ -593,6 +623,8 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	ckpt_scan_copied(w, state);
 	ckpt_scan_attributes(w, state);
 	ckpt_scan_has_state(w, object, state);
+	if (rule->kind != CKPT_SCAN_DATA && is_old_tensor_state(w, state))
+		not_understood(w, "sets the state of an object as that of a tensor, which reaches as far as it says");
 	ckpt_scan_keeps_functions(w, object, &state, 1);
 	if (rule->then == CKPT_THEN_NUMPY_ARRAY) /* of objects: see depth.c */
 		ckpt_scan_put_into(w, &object, 1);

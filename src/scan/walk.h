@@ -284,11 +284,17 @@ void ckpt_scan_has_zone(struct ckpt_scan_checked_call *c);
  */
 bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c);
 
+/* OBJECT becomes an attribute under a name that a load may look up and call: it must hold no function, which is looked at behind the last opcode. */
+void ckpt_scan_is_method(struct ckpt_scan_walk *w, const struct ckpt_value *object);
+
 /* Is V, by its name, a function that nobody knows, or what keeps one to be called? */
 bool ckpt_scan_may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 
 /* numpy.float32, which makes a number of what it is given, and is a value in many states. */
 bool ckpt_scan_is_number_class(const struct ckpt_global *g);
+
+/* "Tensor", "ndarray": of torch, numpy or Python, which packages import, or a class of theirs of that name. */
+bool ckpt_scan_is_named_as_array(const struct ckpt_global *g);
 
 /* Is V, by its name, no class, or something that is looked up on an object? */
 bool ckpt_scan_is_no_class(struct ckpt_scan_walk *w, const struct ckpt_value *v);

@@ -106,6 +106,9 @@ bool ckpt_loose_zip_shadows(const struct ckpt_loose_zip *zip, const char *name);
  */
 bool ckpt_loose_zip_is_compiled(const char *name);
 
+/* JSON of a program of torch.export: does it ask for numbers that no record has (zip_payloads.c)? */
+void ckpt_loose_zip_check_payloads(struct ckpt_loose_zip *zip, const uint8_t *json, uint64_t len);
+
 /* Look into the records (zip_records.c). */
 void ckpt_loose_zip_records(struct ckpt_loose_zip *zip);
 void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e);

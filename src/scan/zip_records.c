@@ -425,6 +425,8 @@ static void scan_formulas(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint
 		at++;
 	if (at < len && bytes[at] == '{' && zip->is_export)
 		ckpt_scan_export_imports(zip->s, bytes, (size_t)len);
+	if (at < len && bytes[at] == '{')
+		ckpt_loose_zip_check_payloads(zip, bytes, len);
 	if (at < len && bytes[at] == '{' && ckpt_scan_export_runs(bytes, (size_t)len, formula))
 		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
 			       "a formula that torch does not write: '%s', which torch.export.load evaluates", ckpt_escape(shown, sizeof(shown), formula, strlen(formula)));

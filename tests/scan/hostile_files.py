@@ -524,6 +524,9 @@ def functions_of_mobile():
     for n, text in enumerate((b"def f(self, x: int=f()) -> int:\n  return 1\n", b"class M(Module):\n  def __setstate__(self, s: int) -> NoneType:\n    torch.save(s, 'x')\n")):
         sample("mobile_source_%d.ptl" % n, model(kind=1, sources=[text]), "a source that a load runs", RUN)
         sample("mobile_inside_%d.zip" % n, zip_of([Member("a.ptl", model(kind=1, sources=[text]))]), "the same in an archive", RUN)
+    for n, name in enumerate((b"__torch__.torch.classes.aten.OpaqueObject", b"__torch__.torch.classes.c10d.ProcessGroup")):
+        opaque = test_mobile.module([value(test_mobile.INT, number(8, 5)), value(test_mobile.OBJECT, {0: number(4, 0), 1: number(4, 0), 2: to(words()), 3: number(4, 1)})], 1, [test_mobile.class_(name=name, names=(), kind=4)])
+        sample("mobile_opaque_%d.ptl" % n, opaque, "a mobile model with an object of C++ that unpickles, or connects", RUN)
     sample("mobile_source.ptl", model(kind=1, sources=[b"class M(Module):\n  x : int\n"]), "a source that runs nothing", {"needs-objects"})
 
 

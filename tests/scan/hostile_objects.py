@@ -812,6 +812,80 @@ def indexes():
         sample("index_class_%s_%s.metadata" % (module, name), proto(2, NAME(module, name)), "an index that is a class, of which torch sets an attribute", NOT_PLAIN)
 
 
+def classes_by_other_names():
+    """What packages import of Python, numpy and torch is there under their names, too."""
+    function, data = NAME("mypkg", "func"), value((files.storage("0", "FloatStorage", 4), 0, (1 << 20,), (1,)))
+    for name in ("partial", "partialmethod", "methodcaller", "attrgetter", "itemgetter", "starmap", "map", "filter"):
+        for way, body in (("new", b"(" + NAME("mypkg", "Foo") + b")\x81t\x81"), ("state", b"(" + NAME("mypkg", "Foo") + b")\x81t\x81" + value((function, ("x",), {}, None)) + b"b"), ("text", value(("system",)) + b"\x81")):
+            both("other_name_%s_%s" % (name, way), NAME("networkx.generators.line", name) + body, "what keeps a function and calls it, as packages import it", RUN)
+    for name, first in (("Tensor", b"K\x64"), ("ndarray", value((2000,))), ("Parameter", b"K\x64"), ("dtype", value("V8")), ("Fraction", value("1e999999999")), ("memmap", value("out.py"))):
+        for module in ("mypkg", "torch.nn.functional", "scipy.linalg"):
+            both("other_name_%s_%s" % (name, module.replace(".", "_")), NAME(module, name) + b"(" + first + b"t\x81", "a class of arrays, as packages import it", NOT_PLAIN)
+            both("other_name_%s_%s_keywords" % (name, module.replace(".", "_")), NAME(module, name) + b")" + value({"shape": first}) + b"\x92", "the same by keywords", NOT_PLAIN, 4)
+    # torch.Tensor.__setstate__() makes the storage as large as that says
+    for module, name in (("mypkg", "Tensor"), ("mypkg", "Image"), ("torch.nn.functional", "Tensor"), ("torch.nn.parameter", "Buffer")):
+        state = {"tuple": data, "list": value([files.storage("0", "FloatStorage", 4), 0, (1 << 20,), (1,)]), "tensor": value((TENSOR, 0, (1 << 20,), (1,))), "bool": value((TENSOR, False, (1 << 20,), (1,)))}
+        for way, what in state.items():
+            both("tensor_state_%s_%s_%s" % (module.replace(".", "_"), name, way), NAME(module, name) + b")\x81" + what + b"b", "the state of a tensor that is larger than its storage", NOT_PLAIN)
+    for way, what in (("dict", value({"data": TENSOR, "n": 3})), ("pair", value((None, {"data": TENSOR}))), ("fields", value([TENSOR, "name", (1,), (2,)])), ("three", value((TENSOR, 1, (2,))))):
+        sample("fine_own_state_%s.pt" % way, torch_zip(proto(2, NAME("tinygrad.tensor", "Tensor") + b")\x81" + what + b"b")), "the state of an object", {"needs-objects"})
+
+
+def methods_as_attributes():
+    """What is there under the name of a method of a dict is called by who is handed that: by optimizers as they are loaded, by what takes a dict for its state."""
+    function = NAME("mypkg", "func")
+    partial = reduce_("functools", "partial", NAME("mypkg", "Foo"), "id")
+    hooked = NAME("torch.nn.modules.linear", "Identity") + b")\x81" + value({"_forward_hooks": b"}K\x00" + function + b"s"}) + b"b"
+    inside = NAME("mypkg", "Own") + b")\x81" + value({"a": [hooked]}) + b"b"
+    for name in ("setdefault", "get", "pop", "update", "items", "copy", "move_to_end"):
+        for what, thing in (("function", function), ("partial", partial), ("hooked", hooked), ("inside", inside), ("class", NAME("mypkg", "Foo")), ("number", b"K\x05"), ("list", b"]")):
+            for kind, made in (("ordered", NAME("collections", "OrderedDict") + b")R"), ("counter", NAME("collections", "Counter") + b")R")):
+                group = made + b"}" + value(name) + thing + b"sb"
+                sample("method_%s_%s_%s.pt" % (name, what, kind), torch_zip(proto(2, value({"a": group}))), "an attribute where a dict has a method", NOT_PLAIN)
+                sample("method_%s_%s_%s_group.pt" % (name, what, kind), torch_zip(proto(2, built_of("torch.optim.sgd", "SGD", {"defaults": {}, "state": {}, "param_groups": [group]}))), "the same in the group of an optimizer", NOT_PLAIN)
+                sample("method_%s_%s_%s_state.pt" % (name, what, kind), torch_zip(proto(2, NAME("packaging.version", "Version") + b")\x81" + group + b"b")), "the same as the state of an object", NOT_PLAIN)
+            group = NAME("mypkg", "Group") + b")\x81}" + value(name) + thing + b"sb"
+            if what not in ("number", "list"):
+                sample("method_%s_%s_own.pt" % (name, what), torch_zip(proto(2, built_of("mypkg", "MySGD", {"param_groups": [group]}))), "the same of an object in the group of an optimizer of a package", NOT_PLAIN)
+    sample("fine_method_object.pt", torch_zip(proto(2, built_of("mypkg", "Table", {"items": NAME("mypkg", "Column") + b")\x81" + value({"name": "x"}) + b"b", "get": 3}))), "an object without functions under such a name", {"needs-objects"})
+    sample("fine_metadata_of_dict.pt", torch_zip(proto(2, NAME("collections", "OrderedDict") + b")R" + value({"_metadata": {"": {"version": 1}}}) + b"b")), "as modules have it", {"plain"})
+
+
+def built_of(module, name, state):
+    return NAME(module, name) + b")\x81" + value(state) + b"b"
+
+
+def objects_of_cpp():
+    """torch.classes.aten.OpaqueObject of torch 2.14 unpickles the text that is its state."""
+    for kind, name in (("opaque", "aten\nOpaqueObject"), ("dotted", "\naten.OpaqueObject"), ("upper", "ATEN\nOpaqueObject"), ("group", "c10d\nProcessGroup"), ("stream", "cuda\nStream"), ("worker", "dist_rpc\nWorkerInfo")):
+        cls = b"c__torch__.torch.classes" + (b"." if name[0] != "\n" else b"") + name.encode() + b"\n"
+        body = proto(2, cls + b")\x81" + value("gAJjb3MKc3lzdGVtCg==") + b"b")
+        sample("cpp_%s.pt" % kind, torch_zip(body), "an object of C++ that loads what it is given, or connects", RUN)
+        sample("cpp_%s_inside.pt" % kind, torch_zip(proto(2, built_of("__torch__", "M", {"q": cls + b")\x81" + value("gAJjb3MKc3lzdGVtCg==") + b"b"})), extra=[("constants.pkl", proto(2, b")")), ("code/__torch__.py", b"class M(Module):\n  q : Any\n")]), "the same in TorchScript", RUN)
+        sample("cpp_%s_constant.pt" % kind, torch_zip(proto(2, built_of("__torch__", "M", {"w": 1})), extra=[("constants.pkl", proto(2, cls + b")\x81" + value("gAJj") + b"b\x85")), ("code/__torch__.py", b"class M(Module):\n  w : int\n")]), "the same as a constant", RUN)
+        sample("cpp_%s_export.pt2" % kind, zip_of([Member("m/archive_format", b"pt2"), Member("m/version", b"3\n"), Member("m/data/constants/custom_obj_0", torch_zip(body))]), "the same in a program of torch.export", RUN)
+        sample("cpp_%s_package.pt" % kind, zip_of([Member("m/.data/extern_modules", b""), Member("m/.data/version", b"6\n"), Member("m/.data/ts_code/0/data.pkl", body)]), "the same in a torch.package", RUN)
+    packed = proto(2, b"c__torch__.torch.classes.quantized\nLinearPackedParamsBase\n)\x81" + value((TENSOR, None)) + b"b")
+    sample("fine_cpp.pt", torch_zip(packed), "packed weights", {"needs-objects"})
+
+
+def weights_without_bytes():
+    """torch.export.load of torch 2.14 makes zeros of a weight that has no bytes, as many as the JSON says."""
+    sizes = [{"as_int": 32768}, {"as_int": 16384}]
+
+    def archive(sizes, path="weight_0", record="weight_0", data=b"", folder="weights", config=None, **about):
+        meta = {"dtype": 7, "sizes": sizes, "requires_grad": False, "device": {"type": "cpu", "index": None}, "strides": [{"as_int": 1}] * len(sizes), "storage_offset": {"as_int": 0}, "layout": 7}
+        text = json.dumps({"config": {"l.weight": {"path_name": path, "is_param": True, "use_pickle": False, "tensor_meta": meta, **about}}}) if config is None else config
+        return zip_of([Member("m/archive_format", b"pt2"), Member("m/version", b"3\n"), Member("m/data/%s/model_%s_config.json" % (folder, folder), text.encode()), Member("m/data/%s/%s" % (folder, record), data)])
+
+    samples = {"sizes": archive(sizes), "constants": archive(sizes, folder="constants"), "upper": archive(sizes, record="WEIGHT_0"), "folder": archive(sizes, path="a/", record="a/"), "pickled": archive(sizes, use_pickle=0), "no_sizes": archive([]), "formula": archive([{"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}}]),
+               "nowhere": archive(sizes, path="../weights/weight_0"), "broken": archive(sizes, config='{"config": {"path_name": '), "no_config": archive(sizes, config='{"path_name": "weight_0"}'), "real": archive([{"as_int": 1.5}])}
+    for name, data in samples.items():
+        sample("weight_of_zeros_%s.pt2" % name, data, "a weight without bytes", NOT_PLAIN)
+    for name, data in {"none": archive([{"as_int": 3}, {"as_int": 0}]), "bytes": archive([{"as_int": 4}], data=bytes(16))}.items():
+        sample("fine_weight_%s.pt2" % name, data, "a weight as torch writes it", {"needs-objects"})
+
+
 def keywords():
     """A class may write its keywords into a program: networkx' Config runs dataclass() with them."""
     text = "a=[print('ran'),\"+x+\"][0]"
@@ -1266,6 +1340,10 @@ compiled()
 packed_storages()
 trees()
 indexes()
+methods_as_attributes()
+objects_of_cpp()
+weights_without_bytes()
+classes_by_other_names()
 keywords()
 quantized()
 two_classes()

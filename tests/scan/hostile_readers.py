@@ -403,10 +403,14 @@ def structures_in_files():
     shape = "'fortran_order': False, 'shape': (2,), }"
     for number, (descr, size, wanted) in enumerate((("[('a', '<f4'), ('b', '<i8', (3,))]", 56, {"plain"}), ("[('x', '|u1')]", 2, {"plain"}), ("[('x', '|u1'), ('y', '|u1')]", 2, NOT_PLAIN), ("[('x', '|O')]", 16, NOT_PLAIN),
                                                     ("[('x', '<U2')]", 16, NOT_PLAIN), ("[]", 0, NOT_PLAIN), ("[(('t', 'x'), '<f4')]", 8, NOT_PLAIN), ("[('x', '|V0')]", 0, NOT_PLAIN), ("[('x', [('y', '<f4')])]", 8, {"plain"}),
-                                                    ("[('x', '<f4', (%s))]" % ("1, " * 40), 8, NOT_PLAIN), ("[('x', '<f4'),('y', '<f4')]", 16, NOT_PLAIN), ("[('x', '<f4', (1000000000000, 0))]", 0, NOT_PLAIN))):
+                                                    ("[('x', '<f4', (%s))]" % ("1, " * 40), 8, NOT_PLAIN), ("[('x', '<f4'),('y', '<f4')]", 16, NOT_PLAIN), ("[('x', '<f4', (1000000000000, 0))]", 0, NOT_PLAIN), ("[('a b/c (d)', '<f4')]", 8, {"plain"}), ("[('x\\n', '<f4')]", 8, NOT_PLAIN),
+                                                    ("[('\\'', '<f4')]", 8, NOT_PLAIN), ("[('a\"', '<f4')]", 8, NOT_PLAIN), ("[('a\n', '<f4')]", 8, NOT_PLAIN))):
         array = npy("{'descr': %s, %s" % (descr, shape), bytes(size))
         sample("npy_structure_%d.npy" % number, array, "a structured array: %s" % descr, wanted)
         sample("npy_structure_%d.npz" % number, zip_of([Member("a.npy", array)]), "a structured array: %s" % descr, wanted)
+    for number, (version, name, wanted) in enumerate(((1, b"\xe9", {"plain"}), (3, b"\xc3\xa9", {"plain"}), (3, b"\xe9", NOT_PLAIN), (3, b"\xed\xa0\x80", NOT_PLAIN), (1, b"\x7f", NOT_PLAIN), (2, b"\xe9\0", NOT_PLAIN))):
+        array = npy("{'descr': [('@', '<f4')], %s" % shape, bytes(8), version).replace(b"@", name).replace(b"  ", b"  "[len(name) - 1:], 1)
+        sample("npy_name_%d.npy" % number, array, "a name of a field that is not ASCII", wanted)
 
 
 def keys_of_streams():

@@ -118,9 +118,10 @@ def check_index_alone(count, path):
     count.expect(found and ORDER.index(found[0]) >= ORDER.index(wanted), "%s is %s, its index alone %s" % (path, wanted, found))
 
 
-def zstd_stored(data):
-    """A frame of one raw block (RFC 8878)."""
-    return b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) + struct.pack("<I", 1 | len(data) << 3)[:3] + data
+def zstd_stored(data, block=1 << 17):
+    """A frame of raw blocks (RFC 8878)."""
+    blocks = [data[at : at + block] for at in range(0, len(data), block)] or [b""]
+    return b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) + b"".join(struct.pack("<I", (n == len(blocks) - 1) | len(one) << 3)[:3] + one for n, one in enumerate(blocks))
 
 
 ZSTD_OF_A_CALL = zstd_stored(hostile.assemble.torch_zip(hostile.assemble.BAD))
@@ -224,6 +225,16 @@ def check_dcp(count, folder):
         packed.write_index()
         verdict = verdicts_of(packed.path)[1]
         count.expect(verdict in ("dangerous", "unreadable"), "an index with a packed item (%s) is %s" % (name, verdict))
+    packed = made("packed_fine")  # as torch writes them, all items packed, one behind the other
+    for item in packed.items:
+        item.transforms = ["stream.zstd/1"]
+        item.data = zstd_stored(item.data, 10)  # as compressed bytes, in which no archive can be seen
+        item.length = len(item.data)
+    packed.write_data()
+    packed.write_index()
+    for operand in (packed.path, os.path.join(packed.path, ".metadata")):
+        _, found = scanned.scan(operand)
+        count.expect({one["verdict"] for one in found.values()} <= {"plain", "needs-objects"}, "packed items are %s" % found)
     for name in ("e.safetensors", "e.bin", "e"):
         data = b"\1" * 64 + evil + b"\1" * 200000
         numbers = made("numbers_%s" % name.replace(".", "_"))
