@@ -71,6 +71,20 @@ static bool is_name(const char *text, size_t len, bool is_key)
 	return true;
 }
 
+/* "u12", "zuf3": torch 2.14 counts up to that number, one by one, and int() takes more than digits. */
+static bool counts_far(const char *text, size_t len)
+{
+	enum { MOST_DIGITS = 6 };
+	size_t front = len && text[0] == 'u' ? 1 : len > 3 && !memcmp(text, "zuf", 3) ? 3 : 0;
+
+	if (!front || len - front <= MOST_DIGITS)
+		return false;
+	for (size_t i = front; i < len; i++)
+		if (!(text[i] >= '0' && text[i] <= '9') && text[i] != '_' && text[i] != '+' && text[i] != ' ' && !((uint8_t)text[i] & 0x80))
+			return false;
+	return true;
+}
+
 static bool read_all(struct reader *r);
 
 /* The text of LEN bytes in R->TEXT is a name, or JSON of such. */
@@ -94,7 +108,7 @@ static bool is_fine(struct reader *r, uint8_t kind, size_t len)
 	case TREE:
 		return is_tree(r, len);
 	case RANGES:
-		return ckpt_scan_export_is_formula(r->text, len) || is_name(r->text, len, false);
+		return !counts_far(r->text, len) && (ckpt_scan_export_is_formula(r->text, len) || is_name(r->text, len, false));
 	default:
 		return is_name(r->text, len, false);
 	}

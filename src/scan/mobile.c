@@ -9,6 +9,7 @@
  */
 #include "scan/scanner.h"
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "format/torch_mobile.h"
 #include "scan/names.h"
@@ -156,6 +157,15 @@ static void check_values(struct mobile_scan *m)
 	free(m->is_checked);
 }
 
+/* "__torch__.Net", as torch writes it: another text its loader parses as a type, in which blanks, say, mean nothing. */
+static bool is_class_path(const char *name)
+{
+	for (const char *at = name; *at; at++)
+		if (!ckpt_is_alnum((unsigned char)*at) && *at != '_' && *at != '.' && !((unsigned char)*at & 0x80))
+			return false;
+	return !strncmp(name, "__torch__.", 10);
+}
+
 /* The classes of its objects, of which those of C++ that load a pickle or connect are dangerous. */
 static void check_types(struct mobile_scan *m)
 {
@@ -165,10 +175,12 @@ static void check_types(struct mobile_scan *m)
 		const char *name = read_text(m, &type, TYPE_NAME);
 		char shown[SHOWN];
 
-		if (m->fb.rc == 0 && !strncmp(name, "__torch__.torch.classes.", 24) && ckpt_scan_runs_code("__torch__", name + 10)) {
+		if (m->fb.rc == 0 && is_class_path(name) ? ckpt_scan_runs_code("__torch__", name + 10) : strstr(name, "classes") != NULL) {
 			ckpt_scan_find(m->s, CKPT_SCAN_DANGEROUS, "source", type.at, "a mobile model with an object of %s", ckpt_escape(shown, sizeof(shown), name, strlen(name)));
 			return;
 		}
+		if (m->fb.rc == 0 && !is_class_path(name))
+			ckpt_scan_find(m->s, CKPT_SCAN_UNREADABLE, "source", type.at, "a mobile model with an object of '%s', which is no class as torch writes it", ckpt_escape(shown, sizeof(shown), name, strlen(name)));
 		ckpt_arena_release(m->s->arena, mark);
 	}
 }

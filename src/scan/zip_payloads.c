@@ -13,28 +13,37 @@
 
 enum { MOST_JSON = 1 << 20 /* jansson takes thirty times as much */, SHOWN = 120 };
 
-/* "weight_0" of "data/weights/weight_0"; of a folder, which is a record without bytes, too, with its slash. */
 static const char *last_part(const char *name)
 {
-	const char *at = name + strlen(name);
+	const char *slash = strrchr(name, '/');
 
-	while (at > name && at[-1] == '/')
-		at--;
-	while (at > name && at[-1] != '/')
-		at--;
-	return at;
+	return slash ? slash + 1 : name;
 }
 
-/* Is a record without bytes called so, in whatever folder? With NAME NULL: is there any? */
-static bool has_empty_record(const struct ckpt_loose_zip *zip, const char *name)
+/* A folder is a record without bytes, too. */
+static bool has_empty_record(const struct ckpt_loose_zip *zip)
 {
-	for (uint32_t i = 0; i < zip->count; i++) {
-		const struct ckpt_loose_entry *e = &zip->entries[i];
-
-		if (!e->usize && (!name || !ckpt_strcasecmp(last_part(e->name), last_part(name))))
+	for (uint32_t i = 0; i < zip->count; i++)
+		if (!zip->entries[i].usize)
 			return true;
-	}
 	return false;
+}
+
+/* "weight_0", as torch names them: has each record of that name, in whatever folder, bytes? */
+static bool has_bytes(const struct ckpt_loose_zip *zip, const char *name)
+{
+	bool has = false;
+
+	if (!name || !*name || strchr(name, '/'))
+		return false;
+	for (uint32_t i = 0; i < zip->count; i++) {
+		if (ckpt_strcasecmp(last_part(zip->entries[i].name), name) != 0)
+			continue;
+		if (!zip->entries[i].usize)
+			return false;
+		has = true;
+	}
+	return has;
 }
 
 /* [{"as_int": 3}, {"as_int": 0}]: a tensor without numbers. */
@@ -54,17 +63,16 @@ void ckpt_loose_zip_check_payloads(struct ckpt_loose_zip *zip, const uint8_t *js
 {
 	static const char key[] = "path_name";
 	char shown[SHOWN];
-	const char *name, *path;
+	const char *name;
 	json_t *root, *payload;
 
-	if (!has_empty_record(zip, NULL) || !memmem(json, (size_t)len, key, sizeof(key) - 1))
+	if (!has_empty_record(zip) || !memmem(json, (size_t)len, key, sizeof(key) - 1))
 		return;
 	root = len <= MOST_JSON ? json_loadb((const char *)json, (size_t)len, 0, NULL) : NULL;
 	if (!json_is_object(json_object_get(root, "config")))
 		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "weights without bytes, and no list of them as torch.export writes it, up to 1 MiB");
 	json_object_foreach(json_object_get(root, "config"), name, payload) {
-		path = json_string_value(json_object_get(payload, key));
-		if (!path || !has_empty_record(zip, path) || json_is_true(json_object_get(payload, "use_pickle")) || is_of_no_numbers(json_object_get(json_object_get(payload, "tensor_meta"), "sizes")))
+		if (has_bytes(zip, json_string_value(json_object_get(payload, key))) || json_is_true(json_object_get(payload, "use_pickle")) || is_of_no_numbers(json_object_get(json_object_get(payload, "tensor_meta"), "sizes")))
 			continue;
 		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "amount", CKPT_NO_OFFSET, "the weight '%s' has no bytes: torch.export.load makes as many zeros as it is said to have numbers",
 			       ckpt_escape(shown, sizeof(shown), name, strlen(name)));

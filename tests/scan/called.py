@@ -54,6 +54,35 @@ class Object(metaclass=Kind):
 
     add = append
 
+    def __call__(self, *given, **named):  # as modules call their hooks
+        tell_functions("%s, which is called," % type(self).__name__, vars(self))
+        return self
+
+
+class Optimizer(Object):
+    """As torch's are loaded."""
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        for group in state["param_groups"]:
+            group.setdefault("nesterov", False)
+
+
+class Dict(Object):
+    """As packaging's Version and torch's sparsifiers are loaded."""
+
+    def __setstate__(self, state):
+        for ask in (lambda: state.get("_version"), lambda: state.pop("_container")):
+            try:
+                ask()
+            except (AttributeError, KeyError, TypeError):
+                pass
+
+
+class Tensor(Object):
+    def as_subclass(self, cls):
+        return cls.__new__(cls)
+
 
 class Zone(Object, datetime.tzinfo):
     """Dates ask it by the names of methods, which their own class has here only to say nothing."""
@@ -100,7 +129,7 @@ def tell_functions(what, *values):
             waiting += [*vars(value).values(), *getattr(value, "args", ())]
 
 
-BASES = {"Zone": Zone, "Color": Member}
+BASES = {"Zone": Zone, "Color": Member, "SGD": Optimizer, "Version": Dict}
 
 
 def from_type(function, cls, given, state):
@@ -142,6 +171,8 @@ def named(module, name):
         return from_type
     if (module, name) == ("_codecs", "encode"):
         return lambda text, encoding: text.encode(encoding)
+    if (module, name) == ("torch._utils", "_rebuild_meta_tensor_no_storage"):
+        return lambda *given: Tensor()
     full = "%s.%s" % (module, name)
     return Data if full in DATA else made(full)
 
@@ -213,7 +244,15 @@ def asked(rng):
         return obj + rng.choice([pair + b"b", b"N" + pair + b"\x86b", b"N}" + value("__dict__") + pair + b"s\x86b", b"}" + value("__dict__") + pair + b"sb", value(key) + function + b"s"])
 
     member = rng.choice([NAME("a.b", "Color") + value((rng.choice(("RED", 1)),)) + b"R", NAME("operator", "or_") + value((1, 2)) + b"R"])
-    kind = rng.randrange(3)
+    kind = rng.randrange(5)
+    if kind > 2:  # what a load hands on is a function, or an object that has one, under the name of a method
+        hooked = rng.choice([function, function, NAME("a.b", "Class") + b")\x81}" + value("hooks") + b"}K\x00" + function + b"ssb", NAME("a.b", "Class") + b")\x81}" + value("n") + value(1) + b"sb", NAME("a.b", "Class"), NAME("a.partial", "partial") + NAME("a.b", "Class") + b"\x85\x81"])
+        pair = b"}" + value(rng.choice(("as_subclass", "to")) if kind == 3 else rng.choice(("setdefault", "get", "pop", "k"))) + hooked + b"s"
+        if kind == 3:
+            v2, sizes = NAME("torch._tensor", "_rebuild_from_type_v2"), value((NAME("torch", "float32"), (2,), (1,), False))
+            return v2 + b"(" + v2 + NAME("torch.nn.parameter", "Parameter") + b"(" + NAME("torch._utils", "_rebuild_meta_tensor_no_storage") + rng.choice([NAME("torch", "Tensor"), NAME("a.b", "Own")]) + sizes + rng.choice([pair, b"N" + pair + b"\x86"]) + b"t}tR"
+        group = rng.choice([NAME("collections", "OrderedDict") + b")R", NAME("collections", "Counter") + b")R", NAME("a.b", "Class") + b")\x81"]) + pair + b"b"
+        return rng.choice([NAME("a.b", "SGD") + b")\x81}" + value("param_groups") + b"]" + group + b"asb", NAME("a.b", "Version") + b")\x81" + group + b"b", NAME("torch.optim.sgd", "SGD") + b")\x81}" + value("param_groups") + b"]" + group + b"a" + value("state") + b"}" + value("defaults") + b"}ub"])
     if kind == 0:
         first = filled(member, rng.choice(("append", "extend", "add", "__setstate__", "k")))
         return first + b"0" + member + rng.choice([value("x") + b"a", b"(" + value("x") + value("y") + b"e", value("x") + b"b", b"}" + value("k") + value("x") + b"sb", b"(" + value("x") + b"\x90"])
@@ -228,7 +267,7 @@ def asked(rng):
 
 def make(seed):
     rng = random.Random(seed)
-    if rng.random() < 0.1:
+    if rng.random() < 0.15:
         return proto(4, asked(rng))
     return handed.make(seed)[0] if rng.random() < 0.3 else Mix(rng).program()
 

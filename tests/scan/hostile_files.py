@@ -527,6 +527,9 @@ def functions_of_mobile():
     for n, name in enumerate((b"__torch__.torch.classes.aten.OpaqueObject", b"__torch__.torch.classes.c10d.ProcessGroup")):
         opaque = test_mobile.module([value(test_mobile.INT, number(8, 5)), value(test_mobile.OBJECT, {0: number(4, 0), 1: number(4, 0), 2: to(words()), 3: number(4, 1)})], 1, [test_mobile.class_(name=name, names=(), kind=4)])
         sample("mobile_opaque_%d.ptl" % n, opaque, "a mobile model with an object of C++ that unpickles, or connects", RUN)
+    for n, name in enumerate((b" __torch__.torch.classes.aten.OpaqueObject", b"__torch__ .torch.classes.aten.OpaqueObject", b"\t__torch__.torch.classes.aten.OpaqueObject", b"torch.classes.aten.OpaqueObject", b"Optional[__torch__.torch.classes.aten.OpaqueObject]", b"__torch__.Net\n", b"", b"int")):
+        odd = test_mobile.module([value(test_mobile.INT, number(8, 5)), value(test_mobile.OBJECT, {0: number(4, 0), 1: number(4, 0), 2: to(words()), 3: number(4, 1)})], 1, [test_mobile.class_(name=name, names=(), kind=4)])
+        sample("mobile_odd_class_%d.ptl" % n, odd, "a class by a text that torch parses as a type", RUN if b"classes" in name else {"unreadable"})
     sample("mobile_source.ptl", model(kind=1, sources=[b"class M(Module):\n  x : int\n"]), "a source that runs nothing", {"needs-objects"})
 
 

@@ -878,7 +878,7 @@ def weights_without_bytes():
         text = json.dumps({"config": {"l.weight": {"path_name": path, "is_param": True, "use_pickle": False, "tensor_meta": meta, **about}}}) if config is None else config
         return zip_of([Member("m/archive_format", b"pt2"), Member("m/version", b"3\n"), Member("m/data/%s/model_%s_config.json" % (folder, folder), text.encode()), Member("m/data/%s/%s" % (folder, record), data)])
 
-    samples = {"sizes": archive(sizes), "constants": archive(sizes, folder="constants"), "upper": archive(sizes, record="WEIGHT_0"), "folder": archive(sizes, path="a/", record="a/"), "pickled": archive(sizes, use_pickle=0), "no_sizes": archive([]), "formula": archive([{"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}}]),
+    samples = {"sizes": archive(sizes), "constants": archive(sizes, folder="constants"), "upper": archive(sizes, record="WEIGHT_0"), "folder": archive(sizes, path="a/", record="a/"), "no_path": archive(sizes, path="", record=""), "in_folder": archive(sizes, path="a/weight_0", record="a/weight_0"), "pickled": archive(sizes, use_pickle=0), "no_sizes": archive([]), "formula": archive([{"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}}]),
                "nowhere": archive(sizes, path="../weights/weight_0"), "broken": archive(sizes, config='{"config": {"path_name": '), "no_config": archive(sizes, config='{"path_name": "weight_0"}'), "real": archive([{"as_int": 1.5}])}
     for name, data in samples.items():
         sample("weight_of_zeros_%s.pt2" % name, data, "a weight without bytes", NOT_PLAIN)

@@ -497,6 +497,7 @@ def relatives():
     for number, (ranges, wanted) in enumerate((
         ('{"s39":{"min_val":2,"max_val":60},"2*s39":{"min_val":4,"max_val":120},"s23 + 1":{"min_val":null,"max_val":null},"Max(1, u0)":{}}', {"needs-objects"}),
         ('{"__import__(\'os\')":{}}', RUN), ('{"s0.f()":{}}', RUN), ('{"2*s0":{"2*s0":1}}', RUN), ('{"a[0]":{}}', RUN), ('{"9**9**9**9":{}}', RUN), ('{"s0\\u0000":{}}', RUN),
+        ('{"u9999999999999":{"min_val":0,"max_val":5}}', RUN), ('{"zuf9999999999999":{"min_val":0,"max_val":5}}', RUN), ('{"u99_999_999_999":{}}', RUN), ('{"u\\u0039999999999":{}}', RUN), ('{"u12":{"min_val":0,"max_val":5},"zuf3":{}}', {"needs-objects"}),
     )):
         sample("export_ranges_%d.pt2" % number, files.archive(program + [("models/model.json", b'{"graph_module":{},"range_constraints":' + ranges.encode() + b"}")]),
                "bounds of sizes that are computed from others", wanted)
