@@ -356,6 +356,22 @@ static bool is_unknown_class(struct ckpt_scan_walk *w, const struct ckpt_value *
 	return !g || ckpt_scan_rule(g->module, g->name)->kind != CKPT_SCAN_DATA;
 }
 
+/* Could V be of KIND: is it a literal of that, or what a call makes of which nobody knows? */
+static bool could_be(struct ckpt_scan_walk *w, const struct ckpt_value *v, enum ckpt_value_kind kind)
+{
+	return v->kind == kind || (v->kind >= CKPT_GLOBAL && ckpt_scan_type(w, v) & (CKPT_TYPE_HIDDEN | CKPT_TYPE_FILLED | CKPT_TYPE_OBJECT | CKPT_TYPE_UNKNOWN));
+}
+
+/* (name, bases, attributes): what type.__new__() makes a class of, whose methods are what the file says. */
+static bool makes_class(struct ckpt_scan_walk *w, const struct ckpt_value *args)
+{
+	const struct ckpt_value *name = ckpt_scan_arg(args, 0), *bases = ckpt_scan_arg(args, 1), *attributes = ckpt_scan_arg(args, 2);
+
+	if (!attributes || !(ckpt_value_is_text(name) || name->kind == CKPT_CALL) || !could_be(w, bases, CKPT_TUPLE) || !could_be(w, attributes, CKPT_DICT))
+		return false;
+	return bases->kind == CKPT_TUPLE || attributes->kind == CKPT_DICT || ckpt_scan_type(w, attributes) == CKPT_TYPE_FILLED;
+}
+
 /* "dtype": what a program can have as the name of an argument. */
 static bool is_keyword(const struct ckpt_value *name)
 {
@@ -369,15 +385,33 @@ static bool is_keyword(const struct ckpt_value *name)
 	return true;
 }
 
+/* Sizes, of which torch.Tensor.__new__() makes a tensor; torch writes its objects without keywords. */
+static bool may_be_sizes(struct ckpt_scan_checked_call *c)
+{
+	const struct ckpt_seq *args = &c->args->u.seq;
+	bool are = c->args->kind == CKPT_TUPLE && args->count;
+
+	if (c->kwargs && (c->kwargs->kind != CKPT_DICT || c->kwargs->u.seq.count))
+		return true;
+	for (uint32_t i = 0; are && i < args->count; i++)
+		are = args->items[i]->kind == CKPT_INT || args->items[i]->kind == CKPT_BOOL || args->items[i]->kind == CKPT_BIGINT || (args->count == 1 && ckpt_value_is_call_of(args->items[i], "torch", "Size"));
+	return are;
+}
+
 /* A class may take any keywords, and write them into the text of a program, as networkx' Config does by dataclass(). */
 static void check_keywords(struct ckpt_scan_checked_call *c, const struct ckpt_value *kwargs)
 {
-	bool are = !kwargs || kwargs->kind == CKPT_DICT;
+	bool are = !kwargs || kwargs->kind == CKPT_DICT, has_tuple = false, has_dict = false;
 
-	for (uint32_t i = 0; kwargs && are && i < kwargs->u.seq.count; i += 2)
+	for (uint32_t i = 0; kwargs && are && i < kwargs->u.seq.count; i += 2) {
 		are = ckpt_scan_may_look(c->w, 1) && is_keyword(kwargs->u.seq.items[i]);
+		has_tuple |= could_be(c->w, kwargs->u.seq.items[i + 1], CKPT_TUPLE);
+		has_dict |= could_be(c->w, kwargs->u.seq.items[i + 1], CKPT_DICT);
+	}
 	if (!are)
 		say_dangerous(c, ": with keywords that are no names of arguments");
+	else if (has_dict && (has_tuple || (ckpt_scan_arg(c->args, 1) && could_be(c->w, ckpt_scan_arg(c->args, 1), CKPT_TUPLE))))
+		say_not_understood(c, "with a tuple and a dict, of which it may make a class");
 }
 
 /*
@@ -609,9 +643,10 @@ static void check_data(struct ckpt_scan_checked_call *c)
 	}
 }
 
-/* Those of the library that are made to be derived from: UserString has its text as an argument. */
-static bool is_user_container(const struct ckpt_global *g)
+bool ckpt_scan_is_user_container(const struct ckpt_global *g)
 {
+	if (!strcmp(g->name, "IterableUserDict")) /* as protocols 0 to 2 have it */
+		return !strcmp(g->module, "UserDict");
 	return !strncmp(g->name, "User", 4) && (!strcmp(g->module, "collections") || !strcmp(g->module, g->name));
 }
 
@@ -722,7 +757,7 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 		return;
 	}
 	if (c->rule->call_runs_code && c->rule->kind == CKPT_SCAN_OBJECT && (c->kwargs || c->args->kind != CKPT_TUPLE || c->args->u.seq.count) &&
-	    !is_user_container(c->func)) {
+	    !ckpt_scan_is_user_container(c->func)) {
 		say_dangerous(c, ": a class that makes no data, with arguments of the file");
 		return;
 	}
@@ -730,6 +765,10 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 		say_dangerous(c, ": a class of torch that is not written so");
 		return;
 	}
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind != CKPT_CALL_REDUCE && makes_class(c->w, c->args))
+		say_not_understood(c, "with a name, a tuple and a dict, of which it may make a class");
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind != CKPT_CALL_REDUCE && !strncmp(c->func->module, "torch.", 6) && may_be_sizes(c))
+		say_not_understood(c, "which may be a class of tensors, and make one of memory that nobody has set");
 	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_is_named_as_array(c->func) && (c->kwargs || c->args->kind != CKPT_TUPLE || c->args->u.seq.count))
 		say_not_understood(c, "which may be the class of torch or numpy by another name, whose memory nobody has set");
 	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_is_package_function(c)) {

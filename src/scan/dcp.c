@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /* items that are looked into though they are none: the verdict stands after the first */
-enum { MOST_ODD = 8, MOST_NAMES = 4, EDGE = 4096 };
+enum { MOST_ODD = 8, MOST_NAMES = 4, EDGE = 4096, UNPACKED_OF_BYTE = 32 };
 
 struct item_extent {
 	uint64_t start, end;
@@ -170,14 +170,22 @@ static void check_items(struct data_file *f)
 {
 	const char *before = ckpt_scan_enter(f->s, f->name, strlen(f->name));
 	bool listed = list_archives(f);
-	uint64_t odd = 0, numbers = may_be_numbers(f) ? ckpt_source_size(f->source) : 0;
+	uint64_t size = ckpt_source_size(f->source), odd = 0, numbers = may_be_numbers(f) ? size : 0, packed = size;
+	bool has_packed = false;
 
 	for (uint64_t i = 0; i < f->chunk_count && f->s->rc == 0; i++) {
 		const struct ckpt_dcp_chunk *chunk = f->chunks[i];
 
 		if (chunk->len && chunk->transform) {
-			if (odd++ < MOST_ODD)
+			if (!has_packed) /* what may be unpacked goes by the size of the index, so far */
+				f->s->budget += UNPACKED_OF_BYTE * size;
+			has_packed = true;
+			if (chunk->len <= packed) { /* no two of them have the same bytes */
+				packed -= chunk->len;
 				look_at_packed(f, chunk);
+			} else if (odd++ < MOST_ODD) {
+				look_at_packed(f, chunk);
+			}
 			continue;
 		}
 		if (!chunk->len || (listed && is_archive(f, chunk->off, chunk->len)))
@@ -191,7 +199,7 @@ static void check_items(struct data_file *f)
 	}
 	if (odd > MOST_ODD)
 		ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET,
-			       "so are %" PRIu64 " more items, which were not looked into", odd - MOST_ODD);
+			       "%" PRIu64 " more items, which lie over others or are no archives, and were not looked into", odd - MOST_ODD);
 	f->s->where = before;
 }
 
@@ -336,8 +344,8 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 		check_files(s, &index);
 	else if (rc == CKPT_E_NOMEM)
 		s->no_memory = true;
-	else if (pickle.root && pickle.root->kind == CKPT_GLOBAL)
-		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "an index that is a class, which torch would give attributes");
+	else if (pickle.root && (pickle.root->kind == CKPT_GLOBAL || (s->file.verdict >= CKPT_SCAN_NEEDS_OBJECTS && pickle.root->kind == CKPT_CALL && pickle.root->u.call->kind == CKPT_CALL_REDUCE)))
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "an index that is a class, or what a call gives: torch would set attributes of what all of the process has");
 	/* plain data has no keys that would do */
 	else if (s->file.verdict >= CKPT_SCAN_NEEDS_OBJECTS && may_be_index(pickle.root))
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET,

@@ -59,9 +59,22 @@ static bool is_known(const char *name, size_t len)
 	return is_symbol(name, len) || (len > 14 && len <= MOST_NAME && !memcmp(name, "OpaqueUnaryFn_", 14));
 }
 
+/* What a bracket holds: what is added, multiplied, raised, or is one thing whatever is in it. */
+enum bracket { BRACKET, SUM, PRODUCT, RAISED, OPAQUE };
+
+/* How many terms come out of what was read in a bracket so far, once all of it is multiplied out. */
+struct terms {
+	enum bracket kind;
+	uint64_t sum;	   /* of what is added up to here */
+	uint64_t product;  /* of factors of what is being added */
+	uint64_t factor;   /* the last one; 0: there is none */
+	uint64_t multiplied; /* of the arguments in front, of a PRODUCT; the base of what is RAISED */
+	uint64_t exponent;
+};
+
 /*
  * A formula on its way: sympy computes what has no symbol in it, and Python what it is given, as
- * repeated texts and tuples.
+ * repeated texts and tuples. torch has it multiply out products and powers of sums.
  */
 struct formula {
 	const char *text;
@@ -70,7 +83,85 @@ struct formula {
 	unsigned depth;	    /* of brackets */
 	bool is_call[MOST_DEPTH];
 	enum { NO_POWER, POWER, POWER_BY_NATURAL } power[MOST_DEPTH]; /* its exponent comes next */
+	struct terms terms[MOST_DEPTH + 1]; /* by depth */
+	uint64_t exponent; /* the last one */
+	bool has_many_terms;
 };
+
+/* ---- terms ---- */
+
+static uint64_t multiply(struct formula *f, uint64_t a, uint64_t b)
+{
+	enum { MOST_TERMS = 1000 };
+
+	if (a > 1 && b > 1 && a > MOST_TERMS / b)
+		f->has_many_terms = true;
+	return f->has_many_terms ? 1 : a * b;
+}
+
+static uint64_t raise_to(struct formula *f, uint64_t base, uint64_t exponent)
+{
+	uint64_t all = 1;
+
+	for (uint64_t i = 0; base > 1 && i < exponent && !f->has_many_terms; i++)
+		all = multiply(f, all, base);
+	return all;
+}
+
+/* A factor of so many terms. */
+static void add_factor(struct formula *f, uint64_t count)
+{
+	struct terms *t = &f->terms[f->depth];
+
+	t->product = multiply(f, t->product, t->factor ? t->factor : 1);
+	t->factor = count;
+}
+
+/* What stands between two signs ends here. */
+static void end_addend(struct formula *f)
+{
+	struct terms *t = &f->terms[f->depth];
+
+	if (t->factor)
+		t->sum += multiply(f, t->product, t->factor);
+	t->product = 1;
+	t->factor = 0;
+}
+
+/* Behind an argument. */
+static void end_argument(struct formula *f)
+{
+	struct terms *t = &f->terms[f->depth];
+
+	end_addend(f);
+	if (t->kind == SUM)
+		return;
+	t->multiplied = t->kind == PRODUCT ? multiply(f, t->multiplied, t->sum ? t->sum : 1) : t->multiplied == 1 ? t->sum : t->multiplied;
+	t->sum = 0;
+}
+
+static void open_bracket(struct formula *f, enum bracket kind)
+{
+	f->terms[f->depth] = (struct terms){ .kind = kind, .product = 1, .multiplied = 1, .exponent = 1 };
+}
+
+/* Behind the last bracket: F->DEPTH is that around it. */
+static void close_bracket(struct formula *f)
+{
+	struct terms *t = &f->terms[f->depth + 1];
+	uint64_t count;
+
+	f->depth++;
+	end_addend(f);
+	f->depth--;
+	switch (t->kind) {
+	case PRODUCT: count = multiply(f, t->multiplied, t->sum ? t->sum : 1); break;
+	case RAISED: count = raise_to(f, t->multiplied, t->exponent); break;
+	case OPAQUE: count = 1; break;
+	default: count = t->sum ? t->sum : 1;
+	}
+	add_factor(f, count);
+}
 
 static void skip_blanks(struct formula *f)
 {
@@ -138,6 +229,7 @@ static bool is_exponent(struct formula *f)
 		return false;
 	skip_blanks(f);
 	f->exponents *= number ? number : 1;
+	f->exponent = number;
 	return f->exponents <= MOST_EXPONENT && !(f->len - f->at >= 2 && !memcmp(f->text + f->at, "**", 2));
 }
 
@@ -171,10 +263,13 @@ static bool is_in_sight(const struct formula *f)
 	return !at || strchr("+-*/%(,=<>&|~!", f->text[at - 1]);
 }
 
-static bool is_bracket(struct formula *f, char c, bool is_call, int power)
+static bool is_bracket(struct formula *f, char c, bool is_call, int power, enum bracket kind)
 {
 	if (c == ')') {
-		f->depth -= f->depth > 0;
+		if (f->depth) {
+			f->depth--;
+			close_bracket(f);
+		}
 		return true;
 	}
 	if (f->depth == MOST_DEPTH || (!is_call && !is_in_sight(f)))
@@ -182,6 +277,7 @@ static bool is_bracket(struct formula *f, char c, bool is_call, int power)
 	f->is_call[f->depth] = is_call;
 	f->power[f->depth] = power;
 	f->depth++;
+	open_bracket(f, kind);
 	return true;
 }
 
@@ -196,13 +292,16 @@ static bool is_comma(struct formula *f)
 		return false;
 	power = f->power[i];
 	f->power[i] = NO_POWER;
+	end_argument(f);
 	if (power == NO_POWER)
 		return true;
+	f->exponent = 1;
 	if (!is_exponent(f)) {
 		f->at = begin;
 		if (power == POWER || !is_symbol_alone(f))
 			return false;
 	}
+	f->terms[f->depth].exponent = f->exponent;
 	skip_blanks(f);
 	return f->at < f->len && (f->text[f->at] == ')' || f->text[f->at] == ',');
 }
@@ -217,6 +316,7 @@ static bool is_number(struct formula *f, size_t begin)
 	if (f->at + 1 < f->len && f->text[f->at] == '.' && is_digit(f->text[f->at + 1]))
 		for (f->at++; f->at < f->len && is_digit(f->text[f->at]);)
 			f->at++;
+	add_factor(f, 1);
 	return !(f->at < f->len && (is_letter(f->text[f->at]) || f->text[f->at] == '.')); /* 1e999, 0x10, 1.__class__ */
 }
 
@@ -228,7 +328,7 @@ static bool is_float(struct formula *f)
 	static const char name[] = "precision";
 	uint64_t number;
 
-	if (!is_bracket(f, '(', true, NO_POWER))
+	if (!is_bracket(f, '(', true, NO_POWER, OPAQUE))
 		return false;
 	skip_blanks(f);
 	if (f->at < f->len && (f->text[f->at] == '\'' || f->text[f->at] == '"')) {
@@ -263,14 +363,40 @@ static bool is_name(struct formula *f, size_t begin)
 	n = f->at - begin;
 	if (!is_known(f->text + begin, n))
 		return false;
-	if (f->at == f->len || f->text[f->at] != '(')
+	if (f->at == f->len || f->text[f->at] != '(') {
+		add_factor(f, 1);
 		return true;
+	}
 	f->at++;
+	if (n == 3 && (!memcmp(f->text + begin, "Add", 3) || !memcmp(f->text + begin, "Mul", 3)))
+		return is_bracket(f, '(', true, NO_POWER, f->text[begin] == 'A' ? SUM : PRODUCT);
 	if (n == 5 && !memcmp(f->text + begin, "Float", 5))
 		return is_float(f);
 	if (n == 3 && !memcmp(f->text + begin, "Pow", 3))
-		return is_bracket(f, '(', true, POWER);
-	return is_bracket(f, '(', true, n == 12 && !memcmp(f->text + begin, "PowByNatural", 12) ? POWER_BY_NATURAL : NO_POWER);
+		return is_bracket(f, '(', true, POWER, RAISED);
+	if (n == 12 && !memcmp(f->text + begin, "PowByNatural", 12))
+		return is_bracket(f, '(', true, POWER_BY_NATURAL, RAISED);
+	return is_bracket(f, '(', true, NO_POWER, OPAQUE);
+}
+
+/* Behind "**", which is about the last factor. */
+static bool raised(struct formula *f)
+{
+	struct terms *t = &f->terms[f->depth];
+
+	if (!is_exponent(f))
+		return false;
+	t->factor = raise_to(f, t->factor, f->exponent);
+	return true;
+}
+
+static bool is_sign(struct formula *f, char c)
+{
+	if (!c || !strchr(" +-*/%=<>&|~!", c))
+		return false;
+	if (!strchr(" */%", c))
+		end_addend(f);
+	return true;
 }
 
 bool ckpt_scan_export_is_formula(const char *text, size_t len)
@@ -278,6 +404,7 @@ bool ckpt_scan_export_is_formula(const char *text, size_t len)
 	struct formula f = { .text = text, .len = len, .exponents = 1 };
 	bool is_fine = true;
 
+	open_bracket(&f, BRACKET);
 	while (is_fine && f.at < len) {
 		size_t begin = f.at;
 		char c = text[f.at++];
@@ -289,17 +416,19 @@ bool ckpt_scan_export_is_formula(const char *text, size_t len)
 		else if (c == '\'' || c == '"')
 			is_fine = is_plain_text(&f, c);
 		else if (c == '(' || c == ')')
-			is_fine = is_bracket(&f, c, false, NO_POWER);
+			is_fine = is_bracket(&f, c, false, NO_POWER, BRACKET);
 		else if (c == ',')
 			is_fine = is_comma(&f);
 		else if (c == '*' && f.at < len && text[f.at] == '*')
-			is_fine = f.at++ && is_exponent(&f);
+			is_fine = f.at++ && raised(&f);
 		else if ((c == '<' || c == '>') && f.at < len && text[f.at] == c)
 			is_fine = false; /* 1 << 99999999999 */
 		else
-			is_fine = c && strchr(" +-*/%=<>&|~!", c);
+			is_fine = is_sign(&f, c);
+		is_fine &= !f.has_many_terms;
 	}
-	return is_fine;
+	end_addend(&f);
+	return is_fine && !f.has_many_terms;
 }
 
 /* ---- a guard ---- */
@@ -342,7 +471,7 @@ static bool is_guard_name(struct formula *f, size_t begin)
 	n = f->at - begin;
 	is_called = f->at < f->len && f->text[f->at] == '(';
 	if (is_called)
-		return is_callable(f->text + begin, n) && f->at++ && is_bracket(f, '(', true, NO_POWER);
+		return is_callable(f->text + begin, n) && f->at++ && is_bracket(f, '(', true, NO_POWER, OPAQUE);
 	return is_attribute ? f->text[begin] != '_' : is_word(f->text + begin, n);
 }
 
@@ -371,6 +500,7 @@ bool ckpt_scan_export_is_guard(const char *text, size_t len)
 	struct formula f = { .text = text, .len = len, .exponents = 1 };
 	bool is_fine = true;
 
+	open_bracket(&f, BRACKET); /* terms are not counted: nothing is multiplied out */
 	while (is_fine && f.at < len) {
 		size_t begin = f.at;
 		char c = text[f.at++];
@@ -382,7 +512,7 @@ bool ckpt_scan_export_is_guard(const char *text, size_t len)
 		else if (c == '[')
 			is_fine = is_subscript(&f);
 		else if (c == '(' || c == ')')
-			is_fine = is_bracket(&f, c, false, NO_POWER);
+			is_fine = is_bracket(&f, c, false, NO_POWER, BRACKET);
 		else if (c == ',')
 			is_fine = f.depth && f.is_call[f.depth - 1];
 		else if (c == '.')

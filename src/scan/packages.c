@@ -266,6 +266,11 @@ void ckpt_scan_is_given(struct ckpt_scan_checked_call *c)
 		note_call(c->w, &(struct ckpt_scan_package_call){ c->func, state, (uint32_t)c->w->m.op.pos, c->kind, GIVEN_AS_WRITTEN });
 }
 
+static bool is_of_torch(const struct ckpt_global *g)
+{
+	return !strncmp(g->module, "torch.", 6);
+}
+
 void ckpt_scan_has_state(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *state)
 {
 	const struct ckpt_global *g = object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL;
@@ -278,7 +283,9 @@ void ckpt_scan_has_state(struct ckpt_scan_walk *w, const struct ckpt_value *obje
 	}
 	if (state->kind < CKPT_GLOBAL || state == object)
 		return;
-	if (ckpt_scan_may_be_function(w, state) || ckpt_scan_is_getattr(state))
+	if (g && (is_of_torch(g) || ckpt_scan_is_stdlib(g->module)) && ckpt_scan_rule(g->module, g->name)->kind != CKPT_SCAN_DATA && ckpt_scan_type(w, state) == CKPT_TYPE_OBJECT)
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "sets the state of an object to another object, which torch and Python do not write so");
+	else if (ckpt_scan_may_be_function(w, state) || ckpt_scan_is_getattr(state))
 		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "sets the state of an object to what only running the file would show");
 	else if (g && ckpt_scan_type(w, state) == CKPT_TYPE_OBJECT)
 		note_call(w, &(struct ckpt_scan_package_call){ g, state, (uint32_t)w->m.op.pos, object->u.call->kind, GIVEN_AS_STATE });
@@ -640,7 +647,9 @@ static void say(struct search *f, const struct ckpt_scan_package_call *call, con
 
 	ckpt_scan_show_global(call->func, name, sizeof(name));
 	ckpt_scan_show_args(is_filled || is_state ? call->args->u.call->args : call->args, args, sizeof(args));
-	if (call->given == GIVEN_AS_METHOD)
+	if (is_state && f->wanted == A_CLASS)
+		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "state", at, "an object of %s, which a load asks for its items or calls, has a class, which may be called with what else it has", name);
+	else if (call->given == GIVEN_AS_METHOD)
 		ckpt_scan_find(f->w->s, CKPT_SCAN_DANGEROUS, "state", at, "sets an attribute, under a name which a load would look up and call, to an object of %s that has the function %s", name,
 			       function ? ckpt_scan_show_global(function, given, sizeof(given)) : "of a call");
 	else if (is_state)
@@ -693,6 +702,8 @@ void ckpt_scan_check_packages(struct ckpt_scan_walk *w)
 		search(&f, A_FUNCTION, GIVEN_AS_WRITTEN); /* of all */
 		search(&f, A_CLASS, GIVEN_DATA);
 		search(&f, A_CLASS, GIVEN_INSIDE);
+		search(&f, A_CLASS, GIVEN_AS_STATE);
+		search(&f, A_CLASS, GIVEN_AS_METHOD);
 		search(&f, A_BASE, GIVEN_TO_NEW);
 		/* what these had in common with a class was said to be worse */
 		search(&f, A_NAME, GIVEN_TO_FUNCTION);

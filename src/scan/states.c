@@ -597,16 +597,60 @@ static void say_no_object(struct ckpt_scan_walk *w, const struct ckpt_value *obj
 }
 
 /*
+ * What Python's library does with a state, or an item, of its own classes is nothing that a package answers for, and always there: an
+ * email.message.Message asks the object that is its policy, an enum.property gets what a text names.
+ */
+static void check_library(struct ckpt_scan_walk *w, const struct ckpt_value *object)
+{
+	const struct ckpt_global *g = object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL, *cls = g;
+	const struct ckpt_value *first = g ? ckpt_scan_arg(object->u.call->args, 0) : NULL;
+	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
+
+	if (rule && rule->call == CKPT_CALL_NEW && first)
+		cls = ckpt_scan_callee(w, first);
+	rule = cls ? ckpt_scan_rule(cls->module, cls->name) : NULL;
+	if (rule && rule->kind == CKPT_SCAN_OBJECT && !*rule->name && (ckpt_scan_is_stdlib(cls->module) || !strncmp(cls->module, "numpy.", 6)) && !ckpt_scan_is_user_container(cls))
+		not_understood(w, "puts something into an object of Python's library that is in no row");
+}
+
+/* Is there a storage or tensor in V, in its containers, or in what calls in it are given? True also where it is not looked at to its end. */
+static bool holds_tensor(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
+{
+	enum { MOST_DEPTH = 8 };
+	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
+	const struct ckpt_seq *seqs[] = { v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT ? &v->u.seq : NULL, call ? &call->items : NULL, call ? &call->pairs : NULL };
+	bool holds = depth == MOST_DEPTH || ckpt_scan_type(w, v) & (CKPT_TYPE_STORAGE | CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED);
+
+	for (size_t k = 0; k < sizeof(seqs) / sizeof(seqs[0]) && !holds; k++) {
+		holds = seqs[k] && !ckpt_scan_may_look(w, seqs[k]->count);
+		for (uint32_t i = 0; seqs[k] && i < seqs[k]->count && !holds; i++)
+			holds = holds_tensor(w, seqs[k]->items[i], depth + 1);
+	}
+	if (call && !holds)
+		holds = holds_tensor(w, call->args, depth + 1) || (call->kwargs && holds_tensor(w, call->kwargs, depth + 1)) || (call->state && holds_tensor(w, call->state, depth + 1));
+	return holds;
+}
+
+/* A tuple or list, or a call that gives one, but no tensor: packers of xnnpack have two tensors and two limits. */
+static bool could_be_sizes(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	return v->kind == CKPT_TUPLE || v->kind == CKPT_LIST || (v->kind > CKPT_GLOBAL && !(ckpt_scan_type(w, v) & (CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED)));
+}
+
+/*
  * (storage or tensor, offset, size, stride): if the class is one of tensors, torch makes the storage as large as that is, and nobody
  * sets what is new. Source: torch/_tensor.py, Tensor.__setstate__().
  */
 static bool is_old_tensor_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
+	const uint64_t tensors = CKPT_TYPE_STORAGE | CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED;
 	const struct ckpt_value *const *at = state->u.seq.items;
 
+	if (state->kind == CKPT_CALL || state->kind == CKPT_SET || state->kind == CKPT_FROZENSET) /* a deque of four, an object that has as many items */
+		return ckpt_scan_type(w, state) != CKPT_TYPE_FILLED && holds_tensor(w, state, 0);
 	if ((state->kind != CKPT_TUPLE && state->kind != CKPT_LIST) || state->u.seq.count != 4)
-		return false; /* what a call makes is never a state */
-	return ckpt_scan_type(w, at[0]) & (CKPT_TYPE_STORAGE | CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED) && (at[1]->kind == CKPT_INT || at[1]->kind == CKPT_BOOL || at[1]->kind >= CKPT_GLOBAL);
+		return false;
+	return ckpt_scan_type(w, at[0]) & tensors && (at[1]->kind == CKPT_INT || at[1]->kind == CKPT_BOOL || at[1]->kind >= CKPT_GLOBAL) && could_be_sizes(w, at[2]) && could_be_sizes(w, at[3]);
 }
 
 void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
@@ -623,6 +667,7 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	ckpt_scan_copied(w, state);
 	ckpt_scan_attributes(w, state);
 	ckpt_scan_has_state(w, object, state);
+	check_library(w, object);
 	if (rule->kind != CKPT_SCAN_DATA && is_old_tensor_state(w, state))
 		not_understood(w, "sets the state of an object as that of a tensor, which reaches as far as it says");
 	ckpt_scan_keeps_functions(w, object, &state, 1);
@@ -695,6 +740,7 @@ void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, 
 	}
 	if (!rule)
 		return;
+	check_library(w, object);
 	if (object->u.call->state || object->u.call->setter)
 		not_understood(w, "adds to an object whose state was set, which could have changed how");
 	if (is_called_as(object, "collections", "deque") && !ckpt_scan_has_room(object->u.call->args, object->u.call->items.count + (uint64_t)count))

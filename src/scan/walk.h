@@ -293,6 +293,9 @@ bool ckpt_scan_may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value
 /* numpy.float32, which makes a number of what it is given, and is a value in many states. */
 bool ckpt_scan_is_number_class(const struct ckpt_global *g);
 
+/* UserDict, UserString: those of Python's library that are made to be derived from. */
+bool ckpt_scan_is_user_container(const struct ckpt_global *g);
+
 /* "Tensor", "ndarray": of torch, numpy or Python, which packages import, or a class of theirs of that name. */
 bool ckpt_scan_is_named_as_array(const struct ckpt_global *g);
 

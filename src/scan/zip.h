@@ -53,6 +53,8 @@ struct ckpt_loose_zip {
 	struct ckpt_scan_script script; /* what its sources do */
 	struct ckpt_strmap storages; /* keys that its pickles mention */
 	struct ckpt_strmap said_storages; /* of a torch.package: what its pickles say of them */
+	struct ckpt_strmap records;  /* of a program of torch.export: zip_payloads.c */
+	bool has_empty_record;
 	bool without_crc;	     /* none is recorded */
 	struct ckpt_window window;   /* of an archive of many small records, for reading them; else all zero */
 };
@@ -105,6 +107,9 @@ bool ckpt_loose_zip_shadows(const struct ckpt_loose_zip *zip, const char *name);
  * The folder may be in that of the archive; separators may be those of Windows. Of letters any case, which is more than torch takes.
  */
 bool ckpt_loose_zip_is_compiled(const char *name);
+
+/* ... and aoti_load_package() writes what is below "data/constants/" to files. */
+bool ckpt_loose_zip_is_constant(const char *name);
 
 /* JSON of a program of torch.export: does it ask for numbers that no record has (zip_payloads.c)? */
 void ckpt_loose_zip_check_payloads(struct ckpt_loose_zip *zip, const uint8_t *json, uint64_t len);

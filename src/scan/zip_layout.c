@@ -53,23 +53,38 @@ static int compare_names(const void *a, const void *b)
 	return order ? order : strcmp(x->name, y->name);
 }
 
+static int compare_exactly(const void *a, const void *b)
+{
+	const struct ckpt_loose_entry *x = *(const struct ckpt_loose_entry *const *)a, *y = *(const struct ckpt_loose_entry *const *)b;
+
+	return strcmp(x->name, y->name);
+}
+
+/* A name without its ".npy", against that of an entry. */
+static int compare_stem(const void *key, const void *item)
+{
+	const struct ckpt_loose_entry *e = *(const struct ckpt_loose_entry *const *)item;
+	const char *name = key;
+	size_t len = strlen(name) - 4;
+	int order = strncmp(name, e->name, len);
+
+	return order ? order : e->name[len] ? -1 : 0;
+}
+
 /*
- * numpy.load() calls "a.npy" "a", and shows one of the two if there is an "a", too. SORTED: by name.
+ * numpy.load() calls "a.npy" "a", and shows one of the two if there is an "a", too. SORTED: by name, as it is.
  */
 static void check_npy_doubles(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *const *sorted)
 {
 	for (uint32_t i = 0; i < zip->count; i++) {
-		const char *name = sorted[i]->name;
-		size_t len = strlen(name);
+		const struct ckpt_loose_entry *const *other = NULL;
 
-		if (len < 4 || strcmp(name + len - 4, ".npy") != 0)
-			continue;
-		/* names that begin with it lie between the two */
-		for (uint32_t j = i; j-- && !ckpt_strncasecmp(sorted[j]->name, name, len - 4);)
-			if (strlen(sorted[j]->name) == len - 4 && !memcmp(sorted[j]->name, name, len - 4)) {
-				ckpt_loose_zip_odd(zip, sorted[i], 0, "numpy takes it and the record '%.80s' for one array", sorted[j]->name);
-				return;
-			}
+		if (ckpt_ends_with(sorted[i]->name, ".npy"))
+			other = bsearch(sorted[i]->name, sorted, zip->count, sizeof(*sorted), compare_stem);
+		if (other) {
+			ckpt_loose_zip_odd(zip, sorted[i], 0, "numpy takes it and the record '%.80s' for one array", (*other)->name);
+			return;
+		}
 	}
 }
 
@@ -126,6 +141,7 @@ static void check_doubles(struct ckpt_loose_zip *zip)
 			ckpt_loose_zip_odd(
 				zip, sorted[i], 0,
 				"two records have this name: which one counts depends on the reader");
+	qsort(sorted, zip->count, sizeof(*sorted), compare_exactly);
 	check_npy_doubles(zip, sorted);
 	check_codes(zip);
 	free(sorted);

@@ -13,37 +13,33 @@
 
 enum { MOST_JSON = 1 << 20 /* jansson takes thirty times as much */, SHOWN = 120 };
 
-static const char *last_part(const char *name)
+/* By the last part of the name, in small letters: has a record of it no bytes? A folder is a record, too. False: no memory. */
+static bool index_records(struct ckpt_loose_zip *zip)
 {
-	const char *slash = strrchr(name, '/');
+	for (uint32_t i = 0; i < zip->count && !zip->s->no_memory; i++) {
+		const struct ckpt_loose_entry *e = &zip->entries[i];
+		const char *slash = strrchr(e->name, '/'), *last = slash ? slash + 1 : e->name;
+		char *name = ckpt_arena_copy(zip->s->arena, last, strlen(last));
+		uint64_t *is_empty;
+		bool was_there;
 
-	return slash ? slash + 1 : name;
-}
-
-/* A folder is a record without bytes, too. */
-static bool has_empty_record(const struct ckpt_loose_zip *zip)
-{
-	for (uint32_t i = 0; i < zip->count; i++)
-		if (!zip->entries[i].usize)
-			return true;
-	return false;
+		for (char *at = name; at && *at; at++)
+			*at = (char)ckpt_to_lower((unsigned char)*at);
+		is_empty = name ? ckpt_strmap_insert(&zip->records, name, strlen(name), 0, &was_there) : NULL;
+		zip->s->no_memory |= !is_empty;
+		if (is_empty)
+			*is_empty |= !e->usize;
+		zip->has_empty_record |= !e->usize;
+	}
+	return !zip->s->no_memory;
 }
 
 /* "weight_0", as torch names them: has each record of that name, in whatever folder, bytes? */
 static bool has_bytes(const struct ckpt_loose_zip *zip, const char *name)
 {
-	bool has = false;
+	const uint64_t *is_empty = name && *name && !strchr(name, '/') ? ckpt_strmap_find_small(&zip->records, name, strlen(name)) : NULL;
 
-	if (!name || !*name || strchr(name, '/'))
-		return false;
-	for (uint32_t i = 0; i < zip->count; i++) {
-		if (ckpt_strcasecmp(last_part(zip->entries[i].name), name) != 0)
-			continue;
-		if (!zip->entries[i].usize)
-			return false;
-		has = true;
-	}
-	return has;
+	return is_empty && !*is_empty;
 }
 
 /* [{"as_int": 3}, {"as_int": 0}]: a tensor without numbers. */
@@ -66,7 +62,7 @@ void ckpt_loose_zip_check_payloads(struct ckpt_loose_zip *zip, const uint8_t *js
 	const char *name;
 	json_t *root, *payload;
 
-	if (!has_empty_record(zip) || !memmem(json, (size_t)len, key, sizeof(key) - 1))
+	if (!memmem(json, (size_t)len, key, sizeof(key) - 1) || (!zip->records.count && !index_records(zip)) || !zip->has_empty_record)
 		return;
 	root = len <= MOST_JSON ? json_loadb((const char *)json, (size_t)len, 0, NULL) : NULL;
 	if (!json_is_object(json_object_get(root, "config")))

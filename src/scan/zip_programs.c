@@ -83,6 +83,18 @@ static bool is_source_or_library(const char *name)
 	return false;
 }
 
+bool ckpt_loose_zip_is_constant(const char *name)
+{
+	bool begins = true; /* a name of a folder */
+
+	for (; *name; name++) {
+		if (begins && below(name, "data/constants/"))
+			return true;
+		begins = *name == '/' || *name == '\\';
+	}
+	return false;
+}
+
 bool ckpt_loose_zip_is_compiled(const char *name)
 {
 	bool begins = true; /* a name of a folder */

@@ -604,11 +604,13 @@ static bool has_odd_folder(const char *name)
 static void check_archive(struct ckpt_loose_zip *zip)
 {
 	uint32_t pickles = 0, sources = 0, scripts = 0, compiled = 0;
+	bool constants = false;
 
 	for (uint32_t i = 0; i < zip->count; i++) {
 		const struct ckpt_loose_entry *e = &zip->entries[i];
 
 		compiled += ckpt_loose_zip_is_compiled(e->name);
+		constants |= ckpt_loose_zip_is_constant(e->name);
 		if (e->is_hidden)
 			continue;
 		if (is_script_of_package(zip, name_in_folder(zip, e))) {
@@ -650,6 +652,8 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
 			       "AOTInductor: %" PRIu32 " files in 'data/aotinductor/' or 'data/constants/', which aoti_load_package and torch.export.load compile by a command of their own, or load as a library",
 			       compiled);
+	if (constants && !zip->is_export)
+		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET, "records in 'data/constants/', which aoti_load_package writes to files in a folder of its own");
 	if (sources && (zip->is_package || !zip->is_script))
 		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
 			       "torch.package: %" PRIu32 " sources of Python, which a load of its pickles runs",
@@ -750,6 +754,7 @@ static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, un
 	free(zip.folder);
 	ckpt_strmap_clear(&zip.storages);
 	ckpt_strmap_clear(&zip.said_storages);
+	ckpt_strmap_clear(&zip.records);
 	return zip.base;
 }
 

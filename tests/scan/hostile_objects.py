@@ -781,7 +781,7 @@ def compiled():
     for number, name in enumerate(("m//x", "m/a//b", "m/./x", "m/a/../x", "m//data.pkl")):
         sample("folder_without_name_%d.pt" % number, files.archive([("m/" + n, b) for n, b in of_torch] + [(name, b"x")], name=""), "a name that goes through a folder without a name", DIFFER)
     for number, name in enumerate(("m/data/constants/tensor_0", "m/data/constants/m.txt", "m/mydata/constants/m.cpp", "m/constants/m.cpp", "m/data/constants.cpp", "data/aotinductor", "data//aotinductor", "data.aotinductor/m.txt", "data/aotinductor.txt", "data/aotinductors/m.txt", "aotinductor/m.txt")):
-        sample("compiled_fine_%d.zip" % number, zip_of([Member(name, b"text")]), "a name that is nearly that of AOTInductor", {"plain"})
+        sample("compiled_fine_%d.zip" % number, zip_of([Member(name, b"text")]), "a name that is nearly that of AOTInductor", {"needs-objects"} if "/data/constants/" in name else {"plain"})
 
 
 def packed_storages():
@@ -808,6 +808,8 @@ def indexes():
     for number, (module, name) in enumerate((("torch.distributed.checkpoint.metadata", "StorageMeta"), ("torch.nn.modules.container", "ModuleDict"), ("mypkg", "Foo"))):
         for form, body in (("newobj", NAME(module, name) + b")\x81" + state + b"b"), ("slots", NAME(module, name) + b")\x81" + value(None) + state + b"\x86b"), ("arguments", NAME(module, name) + b"(" + value({}) + value(None) + value({}) + b"t\x81")):
             sample("index_%s_%d.metadata" % (form, number), proto(2, body), "an index of another class, which is read, or not decided", NOT_PLAIN | ({"needs-objects"} if form == "newobj" else set()))
+    for name, what in {"logger": reduce_("logging", "getLogger", "torch"), "status": reduce_("http", "HTTPStatus", 200), "color": reduce_("mypkg", "Color", "red"), "signal": NAME("signal", "SIGINT")}.items():
+        sample("index_shared_%s.metadata" % name, proto(2, what), "an index that all of the process has", NOT_PLAIN)
     for module, name in (("torch", "FloatStorage"), ("builtins", "dict"), ("mypkg", "Foo"), ("decimal", "Decimal")):
         sample("index_class_%s_%s.metadata" % (module, name), proto(2, NAME(module, name)), "an index that is a class, of which torch sets an attribute", NOT_PLAIN)
 
@@ -827,7 +829,14 @@ def classes_by_other_names():
         state = {"tuple": data, "list": value([files.storage("0", "FloatStorage", 4), 0, (1 << 20,), (1,)]), "tensor": value((TENSOR, 0, (1 << 20,), (1,))), "bool": value((TENSOR, False, (1 << 20,), (1,)))}
         for way, what in state.items():
             both("tensor_state_%s_%s_%s" % (module.replace(".", "_"), name, way), NAME(module, name) + b")\x81" + what + b"b", "the state of a tensor that is larger than its storage", NOT_PLAIN)
-    for way, what in (("dict", value({"data": TENSOR, "n": 3})), ("pair", value((None, {"data": TENSOR}))), ("fields", value([TENSOR, "name", (1,), (2,)])), ("three", value((TENSOR, 1, (2,))))):
+    four = [files.storage("0", "FloatStorage", 4), 0, (1 << 20,), (1,)]
+    kinds = {"deque": NAME("collections", "deque") + b")R(" + b"".join(map(value, four)) + b"e", "list": NAME("builtins", "list") + value((four,)) + b"R", "tuple": NAME("builtins", "tuple") + value((four,)) + b"R", "user_list": NAME("collections", "UserList") + b")\x81" + value({"data": four}) + b"b",
+             "frozenset": NAME("builtins", "frozenset") + value((four,)) + b"R", "named": NAME("torch.nn.utils.rnn", "PackedSequence_") + value(tuple(four)) + b"\x81", "object": NAME("mypkg", "Four") + value(tuple(four)) + b"\x81", "appended": NAME("mypkg", "Four") + b")\x81(" + b"".join(map(value, four)) + b"e",
+             "keywords": NAME("mypkg", "Four") + b")" + value({"a": four}) + b"\x92", "deep": NAME("mypkg", "Four") + b")\x81" + value({"a": [[four]]}) + b"b"}
+    for way, what in kinds.items():
+        for module, name in (("mypkg", "Image"), ("torch.distributed.fsdp._flat_param", "FlatParameter")):
+            sample("tensor_state_of_%s_%s.pt" % (way, name), torch_zip(proto(4 if way == "keywords" else 2, NAME(module, name) + b")\x81" + what + b"b")), "the same in what a call makes", NOT_PLAIN)
+    for way, what in (("dict", value({"data": TENSOR, "n": 3})), ("pair", value((None, {"data": TENSOR}))), ("fields", value([TENSOR, "name", (1,), (2,)])), ("packer", value((TENSOR, TENSOR, None, None))), ("quantized", value((TENSOR, TENSOR, True, NAME("torch", "qint8")))), ("three", value((TENSOR, 1, (2,))))):
         sample("fine_own_state_%s.pt" % way, torch_zip(proto(2, NAME("tinygrad.tensor", "Tensor") + b")\x81" + what + b"b")), "the state of an object", {"needs-objects"})
 
 
@@ -884,6 +893,36 @@ def weights_without_bytes():
         sample("weight_of_zeros_%s.pt2" % name, data, "a weight without bytes", NOT_PLAIN)
     for name, data in {"none": archive([{"as_int": 3}, {"as_int": 0}]), "bytes": archive([{"as_int": 4}], data=bytes(16))}.items():
         sample("fine_weight_%s.pt2" % name, data, "a weight as torch writes it", {"needs-objects"})
+
+
+def classes_of_the_file():
+    """A metaclass makes a class of a name, bases and attributes: the next opcode, or a state, calls what the file has put there."""
+    moved = built_of("six", "MovedAttribute", {"name": "x", "mod": "builtins", "attr": "exec"})
+    lazy = built_of("enum", "property", {"fget": None, "_attr_type": "attr", "name": "write_text", "_cls_type": reduce_("pathlib", "PosixPath", "/canary")})
+    made = {"empty": value(("C", (), {"append": moved})), "built": value(("C", (), b"}" + value("__init__") + moved + b"s")), "called": b"(" + value("C") + reduce_("builtins", "tuple", []) + value({"append": moved}) + b"t", "ordered": b"(" + value("C") + b")" + NAME("collections", "OrderedDict") + b")R" + value("append") + moved + b"st",
+            "text_call": b"(" + reduce_("builtins", "str", "C") + b")" + value({"append": moved}) + b"t", "more": value(("C", (), {"append": moved}, 1))}
+    for module, name in (("torch.nn.parameter", "_ParameterMeta"), ("typing_extensions", "_TypedDictMeta"), ("future.types.newdict", "BaseNewDict"), ("mypkg", "Foo")):
+        for way, args in made.items():
+            for then, more in (("alone", b""), ("append", value(1) + b"a"), ("built", b"}" + value("k") + value(1) + b"sb")):
+                both("class_of_file_%s_%s_%s" % (name, way, then), NAME(module, name) + args + b"\x81" + more, "a metaclass makes a class of the file", NOT_PLAIN)
+        for way, named in {"all": {"name": "C", "bases": (), "namespace": {"append": moved}}, "some": {"bases": (), "namespace": {}}}.items():
+            both("class_of_file_%s_keywords_%s" % (name, way), NAME(module, name) + b")" + value(named) + b"\x92", "the same by keywords", NOT_PLAIN, 4)
+    # what torch and Python do with a state is always there
+    message = built_of("email.message", "Message", {"_headers": [("text", True)], "policy": built_of("torch.nn.modules.container", "Sequential", {"header_fetch_parse": NAME("mypkg", "Foo")})})
+    for name, what in {"message": message, "lazy": lazy, "timer": built_of("string", "Template", {"template": "x"}), "appended": NAME("email.message", "Message") + b")\x81" + value("a") + value("b") + b"s", "copyreg": reduce_("copyreg", "__newobj__", NAME("email.message", "Message")) + value({"policy": 1}) + b"b"}.items():
+        sample("library_%s.pt" % name, torch_zip(proto(2, what)), "an object of Python's library with a state", NOT_PLAIN)
+        sample("library_%s_inside.pt" % name, torch_zip(proto(2, built_of("torch.nn.modules.linear", "Identity", {"a": what}))), "the same in an object", NOT_PLAIN)
+        sample("library_%s_state.pt" % name, torch_zip(proto(2, NAME("torch.nn.modules.linear", "Identity") + b")\x81" + what + b"b")), "the same as a state", NOT_PLAIN)
+    for name, what in {"method": built_of("numpy.ma.core", "_frommethod", {"__name__": "dump"}), "moved": moved, "aligned": built_of("numpy.polynomial.polynomial", "Polynomial", {"coef": 1})}.items():
+        sample("library_numpy_%s.pt" % name, torch_zip(proto(2, what)), "an object of numpy, or of what imports", NOT_PLAIN)
+    own = NAME("mypkg", "State") + b")\x81"
+    for name, what in {"object": own, "filled": own + value({"a": 1}) + b"b", "called": NAME("mypkg", "State") + b")R"}.items():
+        sample("object_as_state_%s.pt" % name, torch_zip(proto(2, NAME("torch.nn.modules.linear", "Identity") + b")\x81" + what + b"b")), "an object as the state of one of torch's", NOT_PLAIN)
+        sample("object_as_state_class_%s.pt" % name, torch_zip(proto(2, NAME("mypkg", "Foo") + b")\x81" + NAME("mypkg", "State") + b")\x81" + value({"a": [NAME("mypkg", "Bar")]}) + b"bb")), "an object with a class as a state", NOT_PLAIN)
+    sample("fine_object_as_state.pt", torch_zip(proto(2, NAME("mypkg", "Foo") + b")\x81" + own + value({"a": 1}) + b"bb")), "an object as the state of one of a package", {"needs-objects"})
+    for name, args in {"number": value((100000,)), "numbers": value((3, 4)), "truth": value((True,)), "size": b"(" + reduce_("torch", "Size", (100000,)) + b"t"}.items():
+        both("sizes_of_torch_%s" % name, NAME("torch.nn.attention.bias", "CausalBias") + args + b"\x81", "a class of tensors, of memory that nobody has set", NOT_PLAIN)
+    both("sizes_of_torch_keywords", NAME("torch.nn.attention.bias", "CausalBias") + b")" + value({"size": (100000,)}) + b"\x92", "the same by a keyword", NOT_PLAIN, 4)
 
 
 def keywords():
@@ -1340,6 +1379,7 @@ compiled()
 packed_storages()
 trees()
 indexes()
+classes_of_the_file()
 methods_as_attributes()
 objects_of_cpp()
 weights_without_bytes()

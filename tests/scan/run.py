@@ -226,6 +226,8 @@ def check_dcp(count, folder):
         verdict = verdicts_of(packed.path)[1]
         count.expect(verdict in ("dangerous", "unreadable"), "an index with a packed item (%s) is %s" % (name, verdict))
     packed = made("packed_fine")  # as torch writes them, all items packed, one behind the other
+    for n in range(30):
+        packed.value("more.%d" % n, n)
     for item in packed.items:
         item.transforms = ["stream.zstd/1"]
         item.data = zstd_stored(item.data, 10)  # as compressed bytes, in which no archive can be seen
