@@ -362,11 +362,38 @@ static bool could_be(struct ckpt_scan_walk *w, const struct ckpt_value *v, enum 
 	return v->kind == kind || (v->kind >= CKPT_GLOBAL && ckpt_scan_type(w, v) & (CKPT_TYPE_HIDDEN | CKPT_TYPE_FILLED | CKPT_TYPE_OBJECT | CKPT_TYPE_UNKNOWN));
 }
 
+/* Is there in the tuple of bases what is none? Then no class is made. */
+static bool has_data(struct ckpt_scan_walk *w, const struct ckpt_value *bases)
+{
+	if (bases->u.seq.count && !ckpt_scan_may_look(w, bases->u.seq.count))
+		return false;
+	for (uint32_t i = 0; i < bases->u.seq.count; i++)
+		if (bases->u.seq.items[i]->kind < CKPT_GLOBAL || ckpt_scan_type(w, bases->u.seq.items[i]) & (CKPT_TYPE_TENSOR | CKPT_TYPE_DTYPE | CKPT_TYPE_SIZE))
+			return true;
+	return false;
+}
+
+/* A dict of data with names that are not Python's own: a class with these attributes would do nothing. */
+static bool is_record(struct ckpt_scan_walk *w, const struct ckpt_value *attributes)
+{
+	const struct ckpt_seq *pairs = &attributes->u.seq;
+
+	if (pairs->count && !ckpt_scan_may_look(w, pairs->count))
+		return false;
+	for (uint32_t i = 0; i + 1 < pairs->count; i += 2)
+		if (!ckpt_value_is_text(pairs->items[i]) || (pairs->items[i]->u.bytes.len > 1 && !memcmp(pairs->items[i]->u.bytes.ptr, "__", 2)) ||
+		    !(pairs->items[i + 1]->kind < CKPT_GLOBAL || ckpt_scan_type(w, pairs->items[i + 1]) & (CKPT_TYPE_TENSOR | CKPT_TYPE_DTYPE | CKPT_TYPE_SIZE)))
+			return false;
+	return true;
+}
+
 /* (name, bases, attributes): what type.__new__() makes a class of, whose methods are what the file says. */
 static bool makes_class(struct ckpt_scan_walk *w, const struct ckpt_value *args)
 {
 	const struct ckpt_value *name = ckpt_scan_arg(args, 0), *bases = ckpt_scan_arg(args, 1), *attributes = ckpt_scan_arg(args, 2);
 
+	if (attributes && bases->kind == CKPT_TUPLE && attributes->kind == CKPT_DICT && (has_data(w, bases) || is_record(w, attributes)))
+		return false;
 	if (!attributes || !(ckpt_value_is_text(name) || name->kind == CKPT_CALL) || !could_be(w, bases, CKPT_TUPLE) || !could_be(w, attributes, CKPT_DICT))
 		return false;
 	return bases->kind == CKPT_TUPLE || attributes->kind == CKPT_DICT || ckpt_scan_type(w, attributes) == CKPT_TYPE_FILLED;

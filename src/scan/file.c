@@ -258,7 +258,7 @@ static bool scan_other(struct viewed_file *l)
 		return true;
 	}
 	if (is_empty_npz(l)) {
-		set_format(l, "numpy archive");
+		set_format(l, "zip archive");
 		add_finding(l, CKPT_SCAN_PLAIN, "note", "a numpy archive without arrays");
 		return true;
 	}

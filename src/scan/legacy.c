@@ -24,13 +24,17 @@ static void check_keys(struct ckpt_scanner *s, const struct ckpt_scan_pickle *p,
 		bool there;
 
 		if (key->kind == CKPT_STR || key->kind == CKPT_PY2_STR)
-			s->no_memory |= !ckpt_strmap_insert(&listed, key->u.bytes.ptr, (size_t)key->u.bytes.len, 0, &there);
+			s->no_memory |= !ckpt_strmap_insert(&listed, key->u.bytes.ptr, (size_t)key->u.bytes.len, key->kind, &there);
 	}
-	for (size_t i = 0; rc == 0 && !s->no_memory && i < mentioned->count; i++)
-		if (!ckpt_strmap_find(&listed, mentioned->entries[i].key, mentioned->entries[i].len)) {
+	for (size_t i = 0; rc == 0 && !s->no_memory && i < mentioned->count; i++) {
+		const uint64_t *kind = ckpt_strmap_find(&listed, mentioned->entries[i].key, mentioned->entries[i].len);
+
+		/* bytes of Python 2 and a text are the same or not by the encoding that a loader is told */
+		if (!kind || *kind != mentioned->entries[i].value) {
 			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "size", p->base, "a storage that is mentioned is not in the list of those that follow");
 			break;
 		}
+	}
 	s->no_memory |= rc == CKPT_E_NOMEM;
 	ckpt_strmap_clear(&listed);
 	ckpt_pickle_clear(&keys);

@@ -169,6 +169,8 @@ static bool is_class_path(const char *name)
 /* The classes of its objects, of which those of C++ that load a pickle or connect are dangerous. */
 static void check_types(struct mobile_scan *m)
 {
+	bool said = false;
+
 	for (uint32_t i = 0; m->fb.rc == 0 && i < m->types.count; i++) {
 		struct ckpt_arena_mark mark = ckpt_arena_mark(m->s->arena);
 		struct ckpt_flatbuffer_table type = ckpt_flatbuffer_item(&m->fb, &m->types, i);
@@ -179,8 +181,11 @@ static void check_types(struct mobile_scan *m)
 			ckpt_scan_find(m->s, CKPT_SCAN_DANGEROUS, "source", type.at, "a mobile model with an object of %s", ckpt_escape(shown, sizeof(shown), name, strlen(name)));
 			return;
 		}
-		if (m->fb.rc == 0 && !is_class_path(name))
+		if (m->fb.rc == 0 && !said && !is_class_path(name)) {
 			ckpt_scan_find(m->s, CKPT_SCAN_UNREADABLE, "source", type.at, "a mobile model with an object of '%s', which is no class as torch writes it", ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+			said = true;
+			continue; /* what was found lies in the arena, too */
+		}
 		ckpt_arena_release(m->s->arena, mark);
 	}
 }

@@ -174,6 +174,8 @@ static const char *const code[] = {
 	"torch.FloatStorage.from_file", "torch.set_default_dtype", "torch.classes.load_library",
 	"torch.FloatStorage._new_shared", "torch.UntypedStorage.from_file",
 	"torch.storage.UntypedStorage.from_file", "torch.storage._StorageBase", "torchvision.io",
+	/* what calls a method that a text names, of the library's own */
+	"enum.property", "types.DynamicClassAttribute", "functools.cached_property", "numpy.ma.core._frommethod", "numpy.ma.core._arraymethod", "numpy.ma.core._convert2ma", "numpy.ma.extras._fromnxfunction",
 	/* objects of C++ in TorchScript: one loads a pickle out of its state, others are connections and devices */
 	"__torch__.torch.classes.aten", "__torch__.torch.classes.c10d", "__torch__.torch.classes.cuda", "__torch__.torch.classes.dist_rpc", "__torch__.torch.classes.profiler",
 	"torchvision.datasets", "torchaudio.io", "torch._sys", "torch._os",

@@ -35,7 +35,8 @@ enum given {
 	GIVEN_INSIDE,	  /* neither function nor class: what append(), __setitem__() and __setstate__() of the object may be, or call */
 	GIVEN_TO_MEMBER,  /* no function: what the object holds, which another call gives, too */
 	GIVEN_AS_STATE,	  /* no function: an object, which an unpickler asks for its items() */
-	GIVEN_AS_METHOD	  /* no function: an object that stands where a load may call a method of another */
+	GIVEN_AS_METHOD,  /* no function: an object that stands where a load may call a method of another */
+	GIVEN_TO_LIBRARY  /* data, and other objects of Python's library and numpy: the state of one of these */
 };
 
 /* A call that is looked at again behind the last opcode; of its keywords there is another one. */
@@ -291,14 +292,6 @@ void ckpt_scan_has_state(struct ckpt_scan_walk *w, const struct ckpt_value *obje
 		note_call(w, &(struct ckpt_scan_package_call){ g, state, (uint32_t)w->m.op.pos, object->u.call->kind, GIVEN_AS_STATE });
 }
 
-void ckpt_scan_is_method(struct ckpt_scan_walk *w, const struct ckpt_value *object)
-{
-	const struct ckpt_global *g = object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL;
-
-	if (g && ckpt_scan_type(w, object) == CKPT_TYPE_OBJECT)
-		note_call(w, &(struct ckpt_scan_package_call){ g, object, (uint32_t)w->m.op.pos, object->u.call->kind, GIVEN_AS_METHOD });
-}
-
 /* What CALL makes an object of, by itself or through copyreg. */
 static const struct ckpt_global *class_made(struct ckpt_scan_walk *w, const struct ckpt_call *call)
 {
@@ -306,6 +299,33 @@ static const struct ckpt_global *class_made(struct ckpt_scan_walk *w, const stru
 	const struct ckpt_value *first = ckpt_scan_arg(call->args, 0);
 
 	return g && first && ckpt_scan_rule(g->module, g->name)->call == CKPT_CALL_NEW ? ckpt_scan_callee(w, first) : g;
+}
+
+/* Of Python's library, or numpy, which is there wherever torch is. */
+static bool is_of_library(const struct ckpt_global *g)
+{
+	return ckpt_scan_is_stdlib(g->module) || !strcmp(g->module, "numpy") || !strncmp(g->module, "numpy.", 6);
+}
+
+void ckpt_scan_library_gets(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *state)
+{
+	const struct ckpt_global *g = object->kind == CKPT_CALL ? class_made(w, object->u.call) : NULL;
+	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
+
+	if (!rule || rule->kind != CKPT_SCAN_OBJECT || *rule->name || !is_of_library(g) || ckpt_scan_is_user_container(g))
+		return;
+	if (state)
+		note_call(w, &(struct ckpt_scan_package_call){ g, state, (uint32_t)w->m.op.pos, object->u.call->kind, GIVEN_TO_LIBRARY });
+	else
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "puts an item into an object of Python's library, or numpy, that is in no row");
+}
+
+void ckpt_scan_is_method(struct ckpt_scan_walk *w, const struct ckpt_value *object)
+{
+	const struct ckpt_global *g = object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL;
+
+	if (g && ckpt_scan_type(w, object) == CKPT_TYPE_OBJECT)
+		note_call(w, &(struct ckpt_scan_package_call){ g, object, (uint32_t)w->m.op.pos, object->u.call->kind, GIVEN_AS_METHOD });
 }
 
 /*
@@ -430,7 +450,7 @@ bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c)
 
 /* ---- all calls, behind the last opcode ---- */
 
-enum looked_for { A_FUNCTION = 1 << 0, A_NAME = 1 << 1, A_CLASS = 1 << 2, A_BASE = 1 << 3 };
+enum looked_for { A_FUNCTION = 1 << 0, A_NAME = 1 << 1, A_CLASS = 1 << 2, A_BASE = 1 << 3, A_STRANGER = 1 << 6 };
 
 /* SEEN: what an object was made with, 1 << INSIDE for A_FUNCTION and 2 for A_CLASS */
 enum { INSIDE = 4 };
@@ -473,6 +493,11 @@ static bool is_wanted(struct search *f, const struct ckpt_value *v)
 		return false; /* the value that is missing, no class */
 	if (f->wanted == A_FUNCTION)
 		return ckpt_scan_may_be_function(f->w, v);
+	if (f->wanted == A_STRANGER && v->kind == CKPT_CALL && !ckpt_scan_is_getattr(v)) {
+		const struct ckpt_global *g = class_made(f->w, v->u.call);
+
+		return !g || (ckpt_scan_rule(g->module, g->name)->kind != CKPT_SCAN_DATA && !is_of_library(g));
+	}
 	return f->wanted != A_NAME && ckpt_scan_type(f->w, v) & (f->wanted == A_BASE ? classes | CKPT_TYPE_CLASS : classes);
 }
 
@@ -646,6 +671,10 @@ static void say(struct search *f, const struct ckpt_scan_package_call *call, con
 	bool is_member = call->given == GIVEN_TO_MEMBER, is_state = call->given == GIVEN_AS_STATE || call->given == GIVEN_AS_METHOD, is_filled = is_member || call->given == GIVEN_INSIDE;
 
 	ckpt_scan_show_global(call->func, name, sizeof(name));
+	if (f->wanted == A_STRANGER) {
+		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "state", at, "the state of an object of %s, of Python's library or numpy, holds a class or an object that is none of these", name);
+		return;
+	}
 	ckpt_scan_show_args(is_filled || is_state ? call->args->u.call->args : call->args, args, sizeof(args));
 	if (is_state && f->wanted == A_CLASS)
 		ckpt_scan_find(f->w->s, CKPT_SCAN_UNREADABLE, "state", at, "an object of %s, which a load asks for its items or calls, has a class, which may be called with what else it has", name);
@@ -705,6 +734,7 @@ void ckpt_scan_check_packages(struct ckpt_scan_walk *w)
 		search(&f, A_CLASS, GIVEN_AS_STATE);
 		search(&f, A_CLASS, GIVEN_AS_METHOD);
 		search(&f, A_BASE, GIVEN_TO_NEW);
+		search(&f, A_STRANGER, GIVEN_TO_LIBRARY);
 		/* what these had in common with a class was said to be worse */
 		search(&f, A_NAME, GIVEN_TO_FUNCTION);
 		search(&f, A_NAME, GIVEN_NUMBERS);

@@ -152,10 +152,7 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 							"_set",
 							"pop",
 							"popitem",
-							"clear",
 							"move_to_end",
-							"insert",
-							"remove",
 							NULL };
 	const struct ckpt_seq *pairs = ckpt_value_pairs(dict);
 	char shown[80];
@@ -596,23 +593,6 @@ static void say_no_object(struct ckpt_scan_walk *w, const struct ckpt_value *obj
 						   : "what cannot be known");
 }
 
-/*
- * What Python's library does with a state, or an item, of its own classes is nothing that a package answers for, and always there: an
- * email.message.Message asks the object that is its policy, an enum.property gets what a text names.
- */
-static void check_library(struct ckpt_scan_walk *w, const struct ckpt_value *object)
-{
-	const struct ckpt_global *g = object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL, *cls = g;
-	const struct ckpt_value *first = g ? ckpt_scan_arg(object->u.call->args, 0) : NULL;
-	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
-
-	if (rule && rule->call == CKPT_CALL_NEW && first)
-		cls = ckpt_scan_callee(w, first);
-	rule = cls ? ckpt_scan_rule(cls->module, cls->name) : NULL;
-	if (rule && rule->kind == CKPT_SCAN_OBJECT && !*rule->name && (ckpt_scan_is_stdlib(cls->module) || !strncmp(cls->module, "numpy.", 6)) && !ckpt_scan_is_user_container(cls))
-		not_understood(w, "puts something into an object of Python's library that is in no row");
-}
-
 /* Is there a storage or tensor in V, in its containers, or in what calls in it are given? True also where it is not looked at to its end. */
 static bool holds_tensor(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
 {
@@ -667,7 +647,7 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	ckpt_scan_copied(w, state);
 	ckpt_scan_attributes(w, state);
 	ckpt_scan_has_state(w, object, state);
-	check_library(w, object);
+	ckpt_scan_library_gets(w, object, state);
 	if (rule->kind != CKPT_SCAN_DATA && is_old_tensor_state(w, state))
 		not_understood(w, "sets the state of an object as that of a tensor, which reaches as far as it says");
 	ckpt_scan_keeps_functions(w, object, &state, 1);
@@ -740,7 +720,7 @@ void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, 
 	}
 	if (!rule)
 		return;
-	check_library(w, object);
+	ckpt_scan_library_gets(w, object, NULL);
 	if (object->u.call->state || object->u.call->setter)
 		not_understood(w, "adds to an object whose state was set, which could have changed how");
 	if (is_called_as(object, "collections", "deque") && !ckpt_scan_has_room(object->u.call->args, object->u.call->items.count + (uint64_t)count))

@@ -284,6 +284,12 @@ void ckpt_scan_has_zone(struct ckpt_scan_checked_call *c);
  */
 bool ckpt_scan_is_package_function(struct ckpt_scan_checked_call *c);
 
+/*
+ * What Python's library, or numpy, does with the state, or an item (NULL), of an object of its own is always there, and no package's: an
+ * email.message.Message asks the object that is its policy. So it holds data, and others of these.
+ */
+void ckpt_scan_library_gets(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *state);
+
 /* OBJECT becomes an attribute under a name that a load may look up and call: it must hold no function, which is looked at behind the last opcode. */
 void ckpt_scan_is_method(struct ckpt_scan_walk *w, const struct ckpt_value *object);
 

@@ -909,12 +909,18 @@ def classes_of_the_file():
             both("class_of_file_%s_keywords_%s" % (name, way), NAME(module, name) + b")" + value(named) + b"\x92", "the same by keywords", NOT_PLAIN, 4)
     # what torch and Python do with a state is always there
     message = built_of("email.message", "Message", {"_headers": [("text", True)], "policy": built_of("torch.nn.modules.container", "Sequential", {"header_fetch_parse": NAME("mypkg", "Foo")})})
-    for name, what in {"message": message, "lazy": lazy, "timer": built_of("string", "Template", {"template": "x"}), "appended": NAME("email.message", "Message") + b")\x81" + value("a") + value("b") + b"s", "copyreg": reduce_("copyreg", "__newobj__", NAME("email.message", "Message")) + value({"policy": 1}) + b"b"}.items():
-        sample("library_%s.pt" % name, torch_zip(proto(2, what)), "an object of Python's library with a state", NOT_PLAIN)
+    for name, what in {"message": message, "deep": built_of("email.message", "Message", {"a": [(1, {"b": NAME("mypkg", "Foo") + b")\x81"})]}), "class": built_of("email.message", "Message", {"a": NAME("mypkg", "Foo")}), "later": NAME("email.message", "Message") + b")\x81}" + value("a") + b"]q\x77sb0h\x77" + NAME("mypkg", "Foo") + b")\x81a0h\x77", "appended": NAME("email.message", "Message") + b")\x81" + value("a") + value("b") + b"s", "built": reduce_("copyreg", "__newobj__", NAME("email.message", "Message")) + value({"policy": NAME("mypkg", "Foo") + b")\x81"}) + b"b"}.items():
+        sample("library_%s.pt" % name, torch_zip(proto(2, what)), "an object of Python's library with a state that is not data", NOT_PLAIN)
         sample("library_%s_inside.pt" % name, torch_zip(proto(2, built_of("torch.nn.modules.linear", "Identity", {"a": what}))), "the same in an object", NOT_PLAIN)
         sample("library_%s_state.pt" % name, torch_zip(proto(2, NAME("torch.nn.modules.linear", "Identity") + b")\x81" + what + b"b")), "the same as a state", NOT_PLAIN)
-    for name, what in {"method": built_of("numpy.ma.core", "_frommethod", {"__name__": "dump"}), "moved": moved, "aligned": built_of("numpy.polynomial.polynomial", "Polynomial", {"coef": 1})}.items():
-        sample("library_numpy_%s.pt" % name, torch_zip(proto(2, what)), "an object of numpy, or of what imports", NOT_PLAIN)
+    sample("library_method.pt", torch_zip(proto(2, built_of("numpy.ma.core", "_frommethod", {"__name__": "dump"}))), "an object of numpy that calls what a text names", RUN)
+    sample("library_moved.pt", torch_zip(proto(2, moved)), "an object that imports", NOT_PLAIN)
+    for name, what in {"template": built_of("string", "Template", {"template": "x"}), "normal": built_of("statistics", "NormalDist", (None, {"_mu": 1, "_sigma": 2})), "polynomial": built_of("numpy.polynomial.polynomial", "Polynomial", {"coef": TENSOR, "_symbol": "x"}),
+                       "mail": built_of("email.message", "EmailMessage", {"policy": built_of("email.policy", "EmailPolicy", {"utf8": True}), "_headers": [("a", "b")]})}.items():
+        sample("fine_library_%s.pt" % name, torch_zip(proto(2, what)), "an object of Python's library or numpy with data", {"needs-objects"})
+    for name, args in {"record": ("conv", (1, 2), {"k": 2}), "empty": ("relu", (), {}), "plain": ("relu", (), {"inplace": True, "size": (1, 2)}), "more": ("a", (1,), {"a": 1}, 2), "tensor": ("a", (), {"x": TENSOR})}.items():
+        sample("fine_record_%s.pt" % name, torch_zip(proto(2, NAME("mypkg", "OpSpec") + value(args) + b"\x81")), "a namedtuple", {"needs-objects"})
+    both("class_of_file_annotations", NAME("mypkg", "Foo") + value(("C", (), {"__annotations__": {"x": "print(1)"}})) + b"\x81", "a class with annotations", NOT_PLAIN)
     own = NAME("mypkg", "State") + b")\x81"
     for name, what in {"object": own, "filled": own + value({"a": 1}) + b"b", "called": NAME("mypkg", "State") + b")R"}.items():
         sample("object_as_state_%s.pt" % name, torch_zip(proto(2, NAME("torch.nn.modules.linear", "Identity") + b")\x81" + what + b"b")), "an object as the state of one of torch's", NOT_PLAIN)

@@ -32,6 +32,7 @@ from assemble import (
     npy,
     old_tar,
     proto,
+    reduce_,
     safetensors_before,
     sample,
     tar_of,
@@ -521,6 +522,23 @@ def arrays_in_storages():
     sample("array_in_storage_second.pt", files.archive([("data.pkl", second), ("data/0", files.FOUR_FLOATS), ("data/1", arrays[0][1]), ("version", b"3\n")]), "the second storage", RUN)
 
 
+def keys_of_python2():
+    """torch.load(encoding=...) makes of a key in bytes of Python 2 what it is told, and looks for the record, or the storage, of that name."""
+    def body(*keys):
+        ids = [b"(" + value("storage") + files.glob("torch", "FloatStorage") + key + value("cpu") + b"K\x04tQ" for key in keys]
+        return proto(2, value([reduce_("torch._utils", "_rebuild_tensor_v2", one, 0, (4,), (1,), False, files.glob("collections", "OrderedDict") + b")R") for one in ids]))
+
+    old = {"latin": b"U\x02\xc3\xa9", "digit": b"U\x010", "long": b"T\x01\0\0\x000", "text": b"S'0'\n"}
+    for name, key in old.items():
+        records = [member("data.pkl", body(key)), member("data/0", files.FOUR_FLOATS), member("data/b'0'", files.FOUR_FLOATS), member("data/\u00e9", files.FOUR_FLOATS), member("version", b"3\n")]
+        sample("key_of_python2_%s.pt" % name, zip_of(records), "a key as bytes of Python 2 in an archive", NOT_PLAIN)
+    four = struct.pack("<q", 4) + files.FOUR_FLOATS
+    streams = {"mixed": ((b"U\x01k", b"X\x01\0\0\0k"), value(["k"]), four), "list": ((b"U\x01k",), value(["k"]), four), "ids": ((b"X\x01\0\0\0k",), b"]U\x01ka", four), "latin": ((b"U\x02\xc3\xa9",), b"]U\x02\xc3\xa9a", four)}
+    for name, (keys, listed, stored) in streams.items():
+        sample("key_of_python2_%s_stream.pt" % name, legacy(body=body(*keys), keys=proto(2, listed), stored=stored), "keys as bytes of Python 2 and as texts", NOT_PLAIN)
+    sample("fine_key_of_python2.pt", legacy(body=body(b"U\x01k"), keys=proto(2, b"]U\x01ka"), stored=four), "keys as Python 2 wrote them", {"plain"})
+
+
 def magic_otherwise():
     """First pickles that give the magic number of torch's streams by other opcodes than torch writes. torch.load then goes on with the next four."""
     number, digits = bytes.fromhex("6cfc9c46f9206aa85019"), b"119547037146038801333356"
@@ -548,6 +566,7 @@ def odd_streams():
     sample("fine_big_number.pkl", b"\x80\x02L" + b"9" * 30 + b"L\n.", "a number alone", {"plain"})
 
 
+keys_of_python2()
 odd_streams()
 arrays_in_storages()
 first_names()
