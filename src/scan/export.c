@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAME = 40, MOST_DIGITS = 20, MOST_EXPONENT = 1024, MOST_PRECISION = 4096, MOST_DEPTH = 200, SHOWN = 700 };
+enum { MOST_NAME = 40, MOST_DIGITS = 20, MOST_EXPONENT = 1024, MOST_PRECISION = 4096, MOST_DEPTH = 200, MOST_TERMS = 1000, SHOWN = 700 };
 
 /* ---- a formula ---- */
 
@@ -92,19 +92,20 @@ struct formula {
 
 static uint64_t multiply(struct formula *f, uint64_t a, uint64_t b)
 {
-	enum { MOST_TERMS = 1000 };
-
 	if (a > 1 && b > 1 && a > MOST_TERMS / b)
 		f->has_many_terms = true;
 	return f->has_many_terms ? 1 : a * b;
 }
 
+/* (a + b + ...) ** n has as many terms as there are ways to choose n of these, each as often as one likes. */
 static uint64_t raise_to(struct formula *f, uint64_t base, uint64_t exponent)
 {
 	uint64_t all = 1;
 
-	for (uint64_t i = 0; base > 1 && i < exponent && !f->has_many_terms; i++)
-		all = multiply(f, all, base);
+	for (uint64_t i = 1; base > 1 && i <= exponent && !f->has_many_terms; i++) {
+		all = all * (base + i - 1) / i;
+		f->has_many_terms |= all > MOST_TERMS;
+	}
 	return all;
 }
 
@@ -217,6 +218,11 @@ static bool is_exponent(struct formula *f)
 	f->at += f->at < f->len && f->text[f->at] == '-';
 	if (!read_number(f, MOST_EXPONENT, &number))
 		return false;
+	if (number < MOST_EXPONENT && f->at + 1 < f->len && f->text[f->at] == '.' && is_digit(f->text[f->at + 1])) { /* x ** 0.5 */
+		for (f->at++; f->at < f->len && is_digit(f->text[f->at]);)
+			f->at++;
+		number++;
+	}
 	if (n && f->at < f->len && (f->text[f->at] == ',' || f->text[f->at] == '/')) {
 		f->at++;
 		skip_blanks(f);
@@ -253,14 +259,22 @@ static bool is_symbol_alone(struct formula *f)
 	return f->at < f->len && f->text[f->at++] == ')';
 }
 
-/* Is what is called a name right in front of the bracket that was read last, or is nothing called? */
+/* Is what is called a name right in front of the bracket that was read last, or is nothing called? "or (" is no call. */
 static bool is_in_sight(const struct formula *f)
 {
-	size_t at = f->at - 1;
+	static const char *const words[] = { "or", "and", "not" };
+	size_t at = f->at - 1, begin;
 
 	while (at && f->text[at - 1] == ' ')
 		at--;
-	return !at || strchr("+-*/%(,=<>&|~!", f->text[at - 1]);
+	if (!at || strchr("+-*/%(,=<>&|~!", f->text[at - 1]))
+		return true;
+	for (begin = at; begin && (is_letter(f->text[begin - 1]) || is_digit(f->text[begin - 1]) || f->text[begin - 1] == '.');)
+		begin--;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strlen(words[i]) == at - begin && !memcmp(words[i], f->text + begin, at - begin))
+			return true;
+	return false;
 }
 
 static bool is_bracket(struct formula *f, char c, bool is_call, int power, enum bracket kind)
@@ -446,7 +460,7 @@ static bool is_callable(const char *name, size_t len)
 {
 	static const char *const names[] = {
 		"abs", "max", "min", "round", "int", "float", "size", "stride", "storage_offset", "floor", "ceil", "trunc", "sqrt", "cos", "cosh", "acos", "sin", "sinh",
-		"asin", "tan", "tanh", "atan", "log2", "pow", "sym_float", "sym_int", "sym_max", "sym_min", "sym_not", "sym_ite", "sym_sqrt", "IsNonOverlappingAndDenseIndicator",
+		"asin", "tan", "tanh", "atan", "log2", "pow", "sym_float", "sym_int", "sym_max", "sym_min", "sym_not", "sym_ite", "sym_sqrt", "_sym_sqrt", "IsNonOverlappingAndDenseIndicator",
 		"cast_symbool_to_symint_guardless",
 	};
 
@@ -522,7 +536,7 @@ bool ckpt_scan_export_is_guard(const char *text, size_t len)
 		else if ((c == '<' || c == '>') && f.at < len && text[f.at] == c)
 			is_fine = false;
 		else
-			is_fine = strchr(" +-*/%=<>!", c) != NULL && c != '\0';
+			is_fine = strchr(" +-*/%=<>!&|", c) != NULL && c != '\0';
 	}
 	return is_fine;
 }

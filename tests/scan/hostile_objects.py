@@ -745,9 +745,9 @@ def program_texts():
     free = ("literal", "literals", "trace", "result", "note")
     code = ("x=open('/w/C','w')", "x:open(1)", "x\nimport os", "x;y", "a[b]", "f(x)", "x,*y", 'a") or ("', "x#", "lambda:0", "a\\", "{a()}", "[x for x in open(1)]", "a%b", "a\u3000=1", "x\ty", "a\u0000b")
     names = ("x", "p_lin_weight", "größe", "层", "L__self__", "d.my-key", "a/b", "_", "", "layers.0@1")
-    guards = ("L['x'].size()[0] >= 2", "(L['flat_args'][0].size()[0] // 2) <= L['flat_args'][1].size()[0] + L['flat_args'][0].size()[0]", "L['l'][1].size()[0] == L['p'].a.size()[0]", "3*L['d']['in put'].stride()[-1] % 4 == 0 and not L['x'].storage_offset() > 1",
+    guards = ("L['x'].size()[0] >= 2", "(L['x'].size()[0]) == 64 or ((L['x'].size()[0]) % 64) == 0", "L['x'].size()[0] > 3 and (L['x'].size()[0] % 64) == 0", "math.trunc(torch.sym_float(L['x'].size()[0]) ** 0.5) == 7", "1 + (L['x'].size()[0] & 3) >= 0", "L['x'].size()[0] ** 2.0000000000000000 > 1", "(L['flat_args'][0].size()[0] // 2) <= L['flat_args'][1].size()[0] + L['flat_args'][0].size()[0]", "L['l'][1].size()[0] == L['p'].a.size()[0]", "3*L['d']['in put'].stride()[-1] % 4 == 0 and not L['x'].storage_offset() > 1",
               "math.floor(L['x'].size()[0] / 2) != max(2, L['y'].size()[0]**2)", "torch.sym_max(1, L['s']) < 2 if L['x'].size()[0] > 1 else True", "-L['s'] + 0.5 > 1", "math.inf > L['s']")
-    not_guards = ("open('/w/C','w')", "L['x'].size()[0] == __import__('os')", "L['x'].__class__", "(L)(1)", "L['x'](1)", "exec('x')", "9**9**9**9", "1 << 9999999", "'s'*999999", "[1]*9999999", "(1, 2)*9999999", "1) #\nimport os", "lambda: 1",
+    not_guards = ("open('/w/C','w')", "1 or open ('x')", "L['x'].f (1)", "xor (1)", "not_ (1)", "2 ** 9999.5", "2 ** .5.real", "2 ** 0.5 ** 9", "1 or (lambda: 1)", "L['x'].size()[0] == __import__('os')", "L['x'].__class__", "(L)(1)", "L['x'](1)", "exec('x')", "9**9**9**9", "1 << 9999999", "'s'*999999", "[1]*9999999", "(1, 2)*9999999", "1) #\nimport os", "lambda: 1",
                   "L[\"x\"] == 1", "L['a\\'].size()", "x", "L['x'].size () [0]", "torch.load('x')", "torch.sym_float.x('x')", "L['x'].to_file('y')", "f'{1}'", "{1}", "L[L['x']]", "print", "L['x'];1", "L['x']:=1", "max['x'] (1)", "1 if (yield) else 2")
     number = 0
     for at in program("input", "x")[1]:
@@ -900,13 +900,17 @@ def classes_of_the_file():
     moved = built_of("six", "MovedAttribute", {"name": "x", "mod": "builtins", "attr": "exec"})
     lazy = built_of("enum", "property", {"fget": None, "_attr_type": "attr", "name": "write_text", "_cls_type": reduce_("pathlib", "PosixPath", "/canary")})
     made = {"empty": value(("C", (), {"append": moved})), "built": value(("C", (), b"}" + value("__init__") + moved + b"s")), "called": b"(" + value("C") + reduce_("builtins", "tuple", []) + value({"append": moved}) + b"t", "ordered": b"(" + value("C") + b")" + NAME("collections", "OrderedDict") + b")R" + value("append") + moved + b"st",
-            "text_call": b"(" + reduce_("builtins", "str", "C") + b")" + value({"append": moved}) + b"t", "more": value(("C", (), {"append": moved}, 1))}
+            "text_call": b"(" + reduce_("builtins", "str", "C") + b")" + value({"append": moved}) + b"t", "more": value(("C", (), {"append": moved}, 1)), "size": b"(" + value("C") + reduce_("torch", "Size", ()) + value({"append": moved}) + b"t", "counter": b"(" + value("C") + reduce_("builtins", "tuple", []) + NAME("collections", "Counter") + b")R" + value("append") + moved + b"st",
+            "dict_call": b"(" + value("C") + b")" + reduce_("builtins", "dict", [("append", moved)]) + b"t", "first_meta": b"(" + NAME(*("mypkg", "Meta")) + value("C") + b")" + value({"append": moved}) + b"t", "two": value(("C", {"append": moved})), "turned": value(({"append": moved}, "C", ())), "list": value(("C", [], {"append": moved})),
+            "own_text": b"(" + NAME("mypkg", "Text") + value(("C",)) + b"\x81)" + value({"append": moved}) + b"t", "named": b"(" + value("C") + NAME("mypkg", "Bases") + b")\x81" + value({"append": moved}) + b"t"}
     for module, name in (("torch.nn.parameter", "_ParameterMeta"), ("typing_extensions", "_TypedDictMeta"), ("future.types.newdict", "BaseNewDict"), ("mypkg", "Foo")):
         for way, args in made.items():
             for then, more in (("alone", b""), ("append", value(1) + b"a"), ("built", b"}" + value("k") + value(1) + b"sb")):
                 both("class_of_file_%s_%s_%s" % (name, way, then), NAME(module, name) + args + b"\x81" + more, "a metaclass makes a class of the file", NOT_PLAIN)
-        for way, named in {"all": {"name": "C", "bases": (), "namespace": {"append": moved}}, "some": {"bases": (), "namespace": {}}}.items():
+        for way, named in {"all": {"name": "C", "bases": (), "namespace": {"append": moved}}, "special": {"__dict__": {}}}.items():
             both("class_of_file_%s_keywords_%s" % (name, way), NAME(module, name) + b")" + value(named) + b"\x92", "the same by keywords", NOT_PLAIN, 4)
+            both("class_of_file_%s_newobj_ex_%s" % (name, way), NAME("copyreg", "__newobj_ex__") + b"(" + NAME(module, name) + b")" + value(named) + b"tR", "the same by copyreg", NOT_PLAIN, 4)
+        both("class_of_file_%s_both" % name, NAME(module, name) + value(("C",)) + value({"namespace": {"append": moved}}) + b"\x92", "the same by both", NOT_PLAIN, 4)
     # what torch and Python do with a state is always there
     message = built_of("email.message", "Message", {"_headers": [("text", True)], "policy": built_of("torch.nn.modules.container", "Sequential", {"header_fetch_parse": NAME("mypkg", "Foo")})})
     for name, what in {"message": message, "deep": built_of("email.message", "Message", {"a": [(1, {"b": NAME("mypkg", "Foo") + b")\x81"})]}), "class": built_of("email.message", "Message", {"a": NAME("mypkg", "Foo")}), "later": NAME("email.message", "Message") + b")\x81}" + value("a") + b"]q\x77sb0h\x77" + NAME("mypkg", "Foo") + b")\x81a0h\x77", "appended": NAME("email.message", "Message") + b")\x81" + value("a") + value("b") + b"s", "built": reduce_("copyreg", "__newobj__", NAME("email.message", "Message")) + value({"policy": NAME("mypkg", "Foo") + b")\x81"}) + b"b"}.items():

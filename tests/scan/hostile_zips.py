@@ -506,7 +506,7 @@ def relatives():
     grown = {"power": ("Pow(Add(%s),Integer(60))" % ",".join(symbols[:12]), RUN), "raised": ("(s0+s1+s2+s3)**60", RUN), "mul": ("Mul(%s)" % ",".join("Add(%s,%s)" % (symbols[n], symbols[29 - n]) for n in range(14)), RUN), "times": ("*".join("(s%d+1)" % n for n in range(14)), RUN),
              "inside": ("Max(1,FloorDiv(Pow(Add(s0,s1,s2,Mul(s3,Add(s4,s5))),20),2))", RUN), "again": ("(((s0+1)**9+1)**9+1)**9", RUN), "natural": ("PowByNatural(Add(%s),9)" % ",".join(symbols[:9]), RUN), "sum_of_products": ("*".join(["(s0*s1+s2)"] * 10), RUN), "minus": ("*".join("(s%d-1)" % n for n in range(14)), RUN),
              "fine_sum": ("Add(%s)" % ",".join(symbols), {"needs-objects"}), "fine_square": ("(s0+s1)**2*(s2+1)", {"needs-objects"}), "fine_floor": ("((s0*s1 + 3)//4)*((s2 - 1)//2)*s3*s4*s5", {"needs-objects"}), "fine_conv": ("Add(Mul(Integer(4),FloorDiv(Add(s0,Integer(-1)),Integer(2))),Pow(s1,Integer(2)),Mul(s0,s1,s2,s3))", {"needs-objects"}),
-             "fine_sums": ("+".join("s%d*(s1+%d)" % (n, n) for n in range(200)), {"needs-objects"}), "fine_powers": ("s0**2*s1**3*s2", {"needs-objects"})}
+             "fine_sums": ("+".join("s%d*(s1+%d)" % (n, n) for n in range(200)), {"needs-objects"}), "fine_many": ("Pow(Add(%s),2)" % ",".join("Symbol('s%d')" % n for n in range(40)), {"needs-objects"}), "fine_powers": ("s0**2*s1**3*s2", {"needs-objects"})}
     for name, (text, wanted) in grown.items():
         made = json.dumps({"graph_module": {"graph": {"tensor_values": {"x": {"sizes": [{"as_expr": {"expr_str": text, "hint": {"as_int": 2}}}]}}}}, "range_constraints": {}}).encode()
         sample("export_terms_%s.pt2" % name, files.archive(program + [("models/model.json", made)]), "a formula that is multiplied out", wanted)
