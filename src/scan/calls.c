@@ -820,7 +820,7 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 		say_not_understood(c, "with a name and a dict of more than data, of which it may make a class");
 	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind != CKPT_CALL_REDUCE && !strncmp(c->func->module, "torch.", 6) && may_be_sizes(c))
 		say_not_understood(c, "which may be a class of tensors, and make one of memory that nobody has set");
-	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_is_named_as_array(c->func) && (c->kwargs || c->args->kind != CKPT_TUPLE || c->args->u.seq.count))
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_is_named_as_array(c->func, c->args) && (c->kwargs || c->args->kind != CKPT_TUPLE || c->args->u.seq.count))
 		say_not_understood(c, "which may be the class of torch or numpy by another name, whose memory nobody has set");
 	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && ckpt_scan_is_package_function(c)) {
 		say_dangerous(c, ": a function of a package, with arguments of the file");

@@ -69,11 +69,13 @@ static bool is_named_as_class(const char *name)
 	return ckpt_is_upper((unsigned char)*name);
 }
 
-bool ckpt_scan_is_named_as_array(const struct ckpt_global *g)
+bool ckpt_scan_is_named_as_array(const struct ckpt_global *g, const struct ckpt_value *args)
 {
-	static const char *const names[] = { "Tensor", "Parameter", "ndarray", "dtype", "memmap", "recarray", "chararray", "matrix", "Fraction", NULL };
+	static const char *const tensors[] = { "Tensor", "Parameter", NULL }, *const names[] = { "ndarray", "dtype", "memmap", "recarray", "chararray", "matrix", "Fraction", NULL };
+	const struct ckpt_value *first = ckpt_scan_arg(args, 0);
 
-	return ckpt_is_one_of(last_name(g), names);
+	/* of ('name', 1), as records have it, torch makes no tensor */
+	return ckpt_is_one_of(last_name(g), names) || (ckpt_is_one_of(last_name(g), tensors) && !(first && ckpt_value_is_text(first)));
 }
 
 bool ckpt_scan_is_number_class(const struct ckpt_global *g)

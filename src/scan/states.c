@@ -457,11 +457,10 @@ static bool are_notes(struct ckpt_scan_walk *w, const struct ckpt_value *key, co
 	return true;
 }
 
-/* What a dict, list, set or deque of Python has: who is handed one of these calls that, as torch's optimizers do. */
-static bool is_method_of_containers(const struct ckpt_value *name)
+/* What a dict of Python, or a Counter, has: who is handed one calls that, as torch's optimizers do. */
+static bool is_method_of_dicts(const struct ckpt_value *name)
 {
-	static const char *const methods[] = { "add",	 "append", "appendleft", "clear", "copy",	 "count", "difference", "discard", "elements", "extend",  "extendleft", "fromkeys",   "get",	 "index",   "insert", "intersection",
-					       "issubset", "items",  "keys",	   "move_to_end", "most_common", "pop",	"popitem",    "popleft", "remove",   "reverse", "rotate",     "setdefault", "sort", "subtract", "total",  "union", "update", "values", NULL };
+	static const char *const methods[] = { "clear", "copy", "elements", "fromkeys", "get", "items", "keys", "most_common", "move_to_end", "pop", "popitem", "setdefault", "subtract", "total", "update", "values", NULL };
 
 	return is_one_of(name, methods);
 }
@@ -482,7 +481,7 @@ static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 		if (!strcmp(rule->module, "builtins") && are_notes(w, pairs->items[i], pairs->items[i + 1]))
 			continue;
 		if ((pairs->items[i]->kind != CKPT_STR && pairs->items[i]->kind != CKPT_PY2_STR) ||
-		    is_special(pairs->items[i]) || (rule->then != CKPT_THEN_ATTRIBUTES && is_method_of_containers(pairs->items[i])) ||
+		    is_special(pairs->items[i]) || (rule->then == CKPT_THEN_PAIRS && is_method_of_dicts(pairs->items[i])) ||
 		    !ckpt_scan_fits(w, pairs->items[i + 1], CKPT_TYPE_DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_STRANGER |
 					    CKPT_TYPE_ATTRIBUTE))
 			return false;
@@ -648,7 +647,8 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	ckpt_scan_attributes(w, state);
 	ckpt_scan_has_state(w, object, state);
 	ckpt_scan_library_gets(w, object, state);
-	if (rule->kind != CKPT_SCAN_DATA && is_old_tensor_state(w, state))
+	/* self.__dict__ = self, as many configurations have it, is no state of a tensor */
+	if (rule->kind != CKPT_SCAN_DATA && state != object && is_old_tensor_state(w, state))
 		not_understood(w, "sets the state of an object as that of a tensor, which reaches as far as it says");
 	ckpt_scan_keeps_functions(w, object, &state, 1);
 	if (rule->then == CKPT_THEN_NUMPY_ARRAY) /* of objects: see depth.c */

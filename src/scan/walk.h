@@ -302,8 +302,8 @@ bool ckpt_scan_is_number_class(const struct ckpt_global *g);
 /* UserDict, UserString: those of Python's library that are made to be derived from. */
 bool ckpt_scan_is_user_container(const struct ckpt_global *g);
 
-/* "Tensor", "ndarray": of torch, numpy or Python, which packages import, or a class of theirs of that name. */
-bool ckpt_scan_is_named_as_array(const struct ckpt_global *g);
+/* "Tensor", "ndarray": of torch, numpy or Python, which packages import, or a class of theirs of that name, with such ARGS. */
+bool ckpt_scan_is_named_as_array(const struct ckpt_global *g, const struct ckpt_value *args);
 
 /* Is V, by its name, no class, or something that is looked up on an object? */
 bool ckpt_scan_is_no_class(struct ckpt_scan_walk *w, const struct ckpt_value *v);

@@ -836,6 +836,10 @@ def classes_by_other_names():
     for way, what in kinds.items():
         for module, name in (("mypkg", "Image"), ("torch.distributed.fsdp._flat_param", "FlatParameter")):
             sample("tensor_state_of_%s_%s.pt" % (way, name), torch_zip(proto(4 if way == "keywords" else 2, NAME(module, name) + b")\x81" + what + b"b")), "the same in what a call makes", NOT_PLAIN)
+    own = NAME("env", "AttrDict") + b")\x81q\x55" + value("a") + TENSOR + b"s" + value("b") + NAME("env", "AttrDict") + b")\x81q\x56" + value("c") + value(1) + b"sh\x56bsh\x55b"
+    sample("fine_own_dict.pt", torch_zip(proto(2, value({"config": own}))), "a dict that is its own __dict__, and has a tensor", {"needs-objects"})
+    for name, args in {"Parameter": ("x", 1), "Tensor": ("x", (1, 2))}.items():
+        both("fine_record_%s" % name, NAME("mypkg", name) + value(args) + b"\x81", "a namedtuple", {"needs-objects"})
     for way, what in (("dict", value({"data": TENSOR, "n": 3})), ("pair", value((None, {"data": TENSOR}))), ("fields", value([TENSOR, "name", (1,), (2,)])), ("packer", value((TENSOR, TENSOR, None, None))), ("quantized", value((TENSOR, TENSOR, True, NAME("torch", "qint8")))), ("three", value((TENSOR, 1, (2,))))):
         sample("fine_own_state_%s.pt" % way, torch_zip(proto(2, NAME("tinygrad.tensor", "Tensor") + b")\x81" + what + b"b")), "the state of an object", {"needs-objects"})
 
