@@ -481,7 +481,7 @@ static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 		if (!strcmp(rule->module, "builtins") && are_notes(w, pairs->items[i], pairs->items[i + 1]))
 			continue;
 		if ((pairs->items[i]->kind != CKPT_STR && pairs->items[i]->kind != CKPT_PY2_STR) ||
-		    is_special(pairs->items[i]) || (rule->then == CKPT_THEN_PAIRS && is_method_of_dicts(pairs->items[i])) ||
+		    is_special(pairs->items[i]) || (rule->then == CKPT_THEN_PAIRS && pairs->items[i + 1]->kind >= CKPT_GLOBAL && is_method_of_dicts(pairs->items[i])) ||
 		    !ckpt_scan_fits(w, pairs->items[i + 1], CKPT_TYPE_DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_STRANGER |
 					    CKPT_TYPE_ATTRIBUTE))
 			return false;

@@ -851,16 +851,17 @@ def methods_as_attributes():
     hooked = NAME("torch.nn.modules.linear", "Identity") + b")\x81" + value({"_forward_hooks": b"}K\x00" + function + b"s"}) + b"b"
     inside = NAME("mypkg", "Own") + b")\x81" + value({"a": [hooked]}) + b"b"
     for name in ("setdefault", "get", "pop", "update", "items", "copy", "move_to_end"):
-        for what, thing in (("function", function), ("partial", partial), ("hooked", hooked), ("inside", inside), ("class", NAME("mypkg", "Foo")), ("number", b"K\x05"), ("list", b"]")):
+        for what, thing in (("function", function), ("partial", partial), ("hooked", hooked), ("inside", inside), ("class", NAME("mypkg", "Foo")), ("tensor", TENSOR)):
             for kind, made in (("ordered", NAME("collections", "OrderedDict") + b")R"), ("counter", NAME("collections", "Counter") + b")R")):
                 group = made + b"}" + value(name) + thing + b"sb"
                 sample("method_%s_%s_%s.pt" % (name, what, kind), torch_zip(proto(2, value({"a": group}))), "an attribute where a dict has a method", NOT_PLAIN)
                 sample("method_%s_%s_%s_group.pt" % (name, what, kind), torch_zip(proto(2, built_of("torch.optim.sgd", "SGD", {"defaults": {}, "state": {}, "param_groups": [group]}))), "the same in the group of an optimizer", NOT_PLAIN)
                 sample("method_%s_%s_%s_state.pt" % (name, what, kind), torch_zip(proto(2, NAME("packaging.version", "Version") + b")\x81" + group + b"b")), "the same as the state of an object", NOT_PLAIN)
             group = NAME("mypkg", "Group") + b")\x81}" + value(name) + thing + b"sb"
-            if what not in ("number", "list"):
+            if what != "tensor":
                 sample("method_%s_%s_own.pt" % (name, what), torch_zip(proto(2, built_of("mypkg", "MySGD", {"param_groups": [group]}))), "the same of an object in the group of an optimizer of a package", NOT_PLAIN)
     sample("fine_method_object.pt", torch_zip(proto(2, built_of("mypkg", "Table", {"items": NAME("mypkg", "Column") + b")\x81" + value({"name": "x"}) + b"b", "get": 3}))), "an object without functions under such a name", {"needs-objects"})
+    sample("fine_method_number.pt", torch_zip(proto(2, NAME("collections", "OrderedDict") + b")R" + value({"get": 5, "copy": [1], "values": "x"}) + b"b")), "nothing that could be called", {"plain"})
     sample("fine_metadata_of_dict.pt", torch_zip(proto(2, NAME("collections", "OrderedDict") + b")R" + value({"_metadata": {"": {"version": 1}}}) + b"b")), "as modules have it", {"plain"})
 
 
