@@ -296,6 +296,9 @@ int ckpt_compare_sides(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 		pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
 		if (is_to_be_read(c, pair, &a))
 			pair->state = CKPT_PAIR_TO_READ;
+	}
+	ckpt_arena_release(c->arena, mark); /* why a pair cannot be compared stays there */
+	if (rc == 0) {
 		if (pair->a->t && pair->b->t && !is_wrapper(pair->a) && !is_wrapper(pair->b))
 			rc = ckpt_compare_attributes(c, pair, err);
 		if (rc == 0 && ckpt_comparison_has(c, CKPT_DIFF_STRICT) &&
@@ -304,6 +307,5 @@ int ckpt_compare_sides(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 		if (pair->what && pair->state == CKPT_PAIR_SAME)
 			pair->state = CKPT_PAIR_CHANGED;
 	}
-	ckpt_arena_release(c->arena, mark);
 	return rc;
 }
