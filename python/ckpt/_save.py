@@ -192,7 +192,7 @@ class Graph:
 
     def _ordered_dict(self, value: Any, path: Optional[Path]) -> int:
         node = self._later(value, self.builder.container("OrderedDict"), path)
-        state = value.__reduce_ex__(2)[2]
+        state = dict(vars(value))  # __reduce_ex__() would call what stands there as "items"
         if state:
             self.builder.set_state(node, self.node(state, (path, "__dict__", _levels(path))))
         return node
@@ -200,7 +200,7 @@ class Graph:
     def _fill(self, value: Any, node: int, path: Optional[Path]) -> None:
         depth = _levels(path)
         if isinstance(value, dict):
-            for key, item in value.items():
+            for key, item in (OrderedDict if isinstance(value, OrderedDict) else dict).items(value):
                 self.builder.put(node, self.node(key, (path, key, depth)), self.node(item, (path, key, depth)))
         elif hasattr(value, "pairs"):  # an Opaque, or _Parts
             for i, item in enumerate(value.items):

@@ -623,6 +623,10 @@ static void check_data(struct ckpt_scan_checked_call *c)
 		say_not_understood(c, "with a tensor where Python takes a number of bytes: it asks the tensor");
 		return;
 	}
+	if (!strcmp(rule->name, "encode") && first && !ckpt_scan_is_of_one_encoding(first)) {
+		say_not_understood(c, "with bytes of Python 2, which are another text by the encoding that a loader is told");
+		return;
+	}
 	why = ckpt_scan_misread(c->w, rule, c->args);
 	if (why) {
 		say_not_understood(c, why);
@@ -666,6 +670,8 @@ static void check_data(struct ckpt_scan_checked_call *c)
 		first = ckpt_scan_arg(c->args, rule->call == CKPT_CALL_NUMPY_BUFFER);
 		if (!ckpt_scan_is_item_dtype(first))
 			say_not_understood(c, "wanted a dtype of numbers");
+		else if (rule->call == CKPT_CALL_NUMPY_SCALAR && ckpt_scan_arg(c->args, 1) && !ckpt_scan_is_raw_item(first, ckpt_scan_arg(c->args, 1)))
+			say_not_understood(c, "with bytes of Python 2, which are another number by the encoding that a loader is told");
 		else if (rule->call == CKPT_CALL_NUMPY_BUFFER && !ckpt_scan_is_short_shape(ckpt_scan_arg(c->args, 2)))
 			say_not_understood(c, "wanted up to 32 dimensions");
 		else if (!ckpt_scan_are_texts(c->w, first, ckpt_scan_arg(c->args, rule->call == CKPT_CALL_NUMPY_SCALAR)))

@@ -26,6 +26,18 @@ static bool is_kind(const struct ckpt_value *v, enum ckpt_value_kind kind)
 	return v && v->kind == kind;
 }
 
+/*
+ * A text of Python 2 is one for Python 3 by the encoding that a loader is told: where a byte of it is none of ASCII, it has as many
+ * characters, and is the same as another text, for some.
+ */
+static bool is_of_one_encoding(const struct ckpt_value *v)
+{
+	for (uint64_t i = 0; v->kind == CKPT_PY2_STR && i < v->u.bytes.len; i++)
+		if ((unsigned char)v->u.bytes.ptr[i] & 0x80)
+			return false;
+	return true;
+}
+
 static bool is_bytes(const struct ckpt_value *v)
 {
 	return v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR ||
@@ -130,7 +142,25 @@ bool ckpt_scan_is_short_shape(const struct ckpt_value *shape)
 
 static bool is_name(const struct ckpt_value *v)
 {
-	return is_kind(v, CKPT_STR) || is_kind(v, CKPT_PY2_STR);
+	return is_kind(v, CKPT_STR) || (is_kind(v, CKPT_PY2_STR) && is_of_one_encoding(v));
+}
+
+/* numpy looks for each of the names among the fields, where it uses them, and does not ask whether it is there. */
+static bool is_same_name(const struct ckpt_value *a, const struct ckpt_value *b)
+{
+	return a->kind == b->kind && a->u.bytes.len == b->u.bytes.len && !memcmp(a->u.bytes.ptr, b->u.bytes.ptr, a->u.bytes.len);
+}
+
+static bool has_field(const struct ckpt_value *fields, const struct ckpt_value *name, uint32_t at)
+{
+	enum { MOST_TURNED = 256 };
+
+	if (is_same_name(fields->u.seq.items[at], name))
+		return true;
+	for (uint32_t i = 0; fields->u.seq.count <= 2 * MOST_TURNED && i < fields->u.seq.count; i += 2)
+		if (is_name(fields->u.seq.items[i]) && is_same_name(fields->u.seq.items[i], name))
+			return true;
+	return false;
 }
 
 static bool is_field(const struct ckpt_value *field, int64_t whole)
@@ -168,7 +198,7 @@ static bool is_structure(const struct ckpt_value *state)
 	    !is_kind(fields, CKPT_DICT) || fields->u.seq.count != 2 * names->u.seq.count)
 		return false;
 	for (uint32_t i = 1; i < fields->u.seq.count; i += 2)
-		if (!is_name(fields->u.seq.items[i - 1]) || !is_name(item(names, i / 2)) || !is_field(fields->u.seq.items[i], whole->u.integer))
+		if (!is_name(fields->u.seq.items[i - 1]) || !is_name(item(names, i / 2)) || !has_field(fields, item(names, i / 2), i - 1) || !is_field(fields->u.seq.items[i], whole->u.integer))
 			return false;
 	ckpt_scan_mark(fields, CKPT_SCAN_USED); /* numpy keeps this very dict */
 	return true;
@@ -311,6 +341,27 @@ static bool are_few(const struct ckpt_value *shape, const struct ckpt_value *dat
 	return n <= (most > FEW_ITEMS ? most : FEW_ITEMS);
 }
 
+/* Bytes of Python 2, as latin1 has them, are as many as the array has: as utf-8 they are fewer, which numpy refuses. */
+static bool is_as_long(const struct ckpt_value *shape, const struct ckpt_value *dtype, const struct ckpt_value *data)
+{
+	int64_t n = size_of(dtype);
+
+	for (uint32_t i = 0; i < shape->u.seq.count; i++)
+		if (!is_kind(item(shape, i), CKPT_INT) || __builtin_mul_overflow(n, item(shape, i)->u.integer, &n))
+			return false;
+	return data->u.bytes.len == (uint64_t)n;
+}
+
+bool ckpt_scan_is_raw_item(const struct ckpt_value *dtype, const struct ckpt_value *data)
+{
+	return is_of_one_encoding(data) || data->u.bytes.len == (uint64_t)size_of(dtype);
+}
+
+bool ckpt_scan_is_of_one_encoding(const struct ckpt_value *v)
+{
+	return is_of_one_encoding(v);
+}
+
 /* (1, (3, 4), dtype, False, bytes); of objects a list */
 bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 {
@@ -322,7 +373,7 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O') /* numpy 1 reads as many as the shape says */
 		return data->kind == CKPT_LIST && is_count(item(state, 1), data->u.seq.count);
-	return is_bytes(data) && are_few(item(state, 1), data);
+	return is_bytes(data) && are_few(item(state, 1), data) && (is_of_one_encoding(data) || is_as_long(item(state, 1), dtype, data));
 }
 
 bool ckpt_scan_is_numbers_array(const struct ckpt_value *v)

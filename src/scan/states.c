@@ -164,6 +164,8 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 
 		if (key->kind >= CKPT_GLOBAL)
 			not_understood(w, "sets an attribute whose name is made by a call");
+		if (!ckpt_scan_is_of_one_encoding(key))
+			not_understood(w, "sets an attribute whose name is another one by the encoding that a loader is told");
 		if (ckpt_value_is_str(key, "__dict__"))
 			ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "sets the attribute '__dict__', which puts other attributes in the place of all that an object has");
 		if ((v->kind >= CKPT_GLOBAL && (is_one_of(key, by_unpickler) || is_special(key))) ||

@@ -121,8 +121,6 @@ static void note_storage(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 	copy = ckpt_arena_copy(w->s->arena, text, len);
 	kind = copy ? ckpt_strmap_insert(w->s->storages, copy, len, key->kind, &there) : NULL;
 	w->s->no_memory |= !kind;
-	if (kind && *kind != key->kind && *kind != CKPT_INT && key->kind != CKPT_INT)
-		not_understood(w, "a key of a storage as a text, and as bytes of Python 2, which are the same or not by the encoding that a loader is told");
 }
 
 /* torch.load(encoding=...) makes of bytes of Python 2 what it is told, and finds the record by that; only streams were written so. */
@@ -132,6 +130,10 @@ static void check_key(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 
 	for (uint64_t i = 0; is_ascii && i < key->u.bytes.len; i++)
 		is_ascii = !((unsigned char)key->u.bytes.ptr[i] & 0x80);
+	w->has_texts_as_keys |= key->kind == CKPT_STR;
+	w->has_python2_keys |= key->kind == CKPT_PY2_STR;
+	if (w->has_texts_as_keys && w->has_python2_keys)
+		not_understood(w, "keys of storages as texts, and as bytes of Python 2, which are the same or not by the encoding that a loader is told");
 	if (key->kind == CKPT_PY2_STR && (!is_ascii || !(w->in->flags & CKPT_SCAN_NUMBERS_LATER)))
 		not_understood(w, "a key of a storage as bytes of Python 2, which is another one by the encoding that a loader is told");
 }
@@ -194,6 +196,8 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 			not_understood(w, "a storage of an unpacked torch.package, of which other pickles may say something else, and whose file may have another size");
 		compare_storage(w, id);
 		check_key(w, id->items[2]);
+		if (id->count == 6 && id->items[5]->kind == CKPT_TUPLE) /* a view, which is kept by its own */
+			check_key(w, id->items[5]->u.seq.items[0]);
 		if (id->count > 4 && (ckpt_value_is_str(id->items[3], "meta") || (id->items[4]->kind == CKPT_INT && !id->items[4]->u.integer)))
 			ckpt_scan_storage_named(w);
 		if (w->s->storages)

@@ -44,6 +44,7 @@ struct ckpt_scan_walk {
 	const struct ckpt_value **kept_attributes; /* malloc: dicts that tensors keep for their attributes */
 	uint32_t kept_attributes_count, kept_attributes_cap;
 	/* of storages by their keys: class and length, hashed */
+	bool has_texts_as_keys, has_python2_keys; /* of storages and views */
 	struct ckpt_strmap said;
 	/*
 	 * of storages in bytes of the pickle, by the address of these: of struct ckpt_scan_storage,
@@ -398,6 +399,12 @@ bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ck
 bool ckpt_scan_check_array_state(const struct ckpt_value *state);
 /* of an array, or one number: no objects, and no arrays as items */
 bool ckpt_scan_is_item_dtype(const struct ckpt_value *v);
+
+/* DATA of one item of DTYPE, by whatever encoding texts of Python 2 are read. */
+bool ckpt_scan_is_raw_item(const struct ckpt_value *dtype, const struct ckpt_value *data);
+
+/* False: a text of Python 2 that is another one by the encoding that a loader is told. */
+bool ckpt_scan_is_of_one_encoding(const struct ckpt_value *v);
 /* an array of bool, int, float or complex, of which torch can make a tensor */
 bool ckpt_scan_is_numbers_array(const struct ckpt_value *v);
 /* such an array, or one of dates, or one number or date of numpy */

@@ -536,6 +536,27 @@ def keys_of_python2():
     streams = {"mixed": ((b"U\x01k", b"X\x01\0\0\0k"), value(["k"]), four), "list": ((b"U\x01k",), value(["k"]), four), "ids": ((b"X\x01\0\0\0k",), b"]U\x01ka", four), "latin": ((b"U\x02\xc3\xa9",), b"]U\x02\xc3\xa9a", four)}
     for name, (keys, listed, stored) in streams.items():
         sample("key_of_python2_%s_stream.pt" % name, legacy(body=body(*keys), keys=proto(2, listed), stored=stored), "keys as bytes of Python 2 and as texts", NOT_PLAIN)
+    views = {"root": (b"X\x01\0\0\0k", b"U\x01v"), "view": (b"U\x01k", b"X\x01\0\0\0v"), "bytes": (b"U\x01k", b"U\x02v\xff")}
+    for name, (root, view) in views.items():
+        pid = b"(" + value("storage") + files.glob("torch", "FloatStorage") + root + value("cpu") + b"K\x04(" + view + b"K\x00K\x02ttQ"
+        tensor = reduce_("torch._utils", "_rebuild_tensor_v2", pid, 0, (2,), (1,), False, files.glob("collections", "OrderedDict") + b")R")
+        sample("key_of_python2_view_%s.pt" % name, legacy(body=proto(2, tensor), keys=proto(2, b"]" + root + b"a"), stored=four), "a view whose key is of another kind", NOT_PLAIN)
+    text = b"U\x02\xc3\xa9"
+
+    def structure(names, fields):
+        return b"".join((files.glob("numpy", "dtype"), value(("V8", False, True)), b"R(K\x03U\x01|N", b"(" + b"".join(names) + b"t", b"}" + b"".join(name + field + b"s" for name, field in fields), b"K\x08K\x01K\x10tb"))
+
+    number = b"(" + files.glob("numpy", "dtype") + value(("f4", False, True)) + b"R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tbK\x00t"
+    a, b = b"X\x01\0\0\0a", b"X\x01\0\0\0b"
+    for name, (names, keys) in {"other": ((a,), (b,)), "latin": ((text,), (value("\u00c3\u00a9"),)), "mixed": ((a,), (b"U\x01a",)), "python2": ((text,), (text,)), "twice": ((a, a), (a, b))}.items():
+        sample("fields_%s.pkl" % name, structure(names, [(key, number) for key in keys]).join((b"\x80\x02", b".")), "names of a structure that are no fields of it, or are by an encoding", NOT_PLAIN)
+    for name, (names, keys) in {"python2": ((b"U\x01a",), (b"U\x01a",)), "turned": ((b, a), (a, b))}.items():
+        sample("fine_fields_%s.pkl" % name, structure(names, [(key, number) for key in keys]).join((b"\x80\x02", b".")), "a structure", {"plain"})
+    encoded = {"array": files.glob("numpy.core.multiarray", "_reconstruct") + value((files.glob("numpy", "ndarray"), (0,), b"U\x01b")) + b"R(K\x01K\x01\x85" + files.glob("numpy", "dtype") + value(("U1", False, True)) + b"R(K\x03U\x01<NNNK\x04K\x04K\x08tb\x89U\x05\xc3\xa9\0\0\x7ftb",
+               "scalar": files.glob("numpy.core.multiarray", "scalar") + b"(" + number[1:-3] + b"U\x10" + b"\xc3\xa9" * 8 + b"tR", "encode": reduce_("_codecs", "encode", text, "latin1"),
+               "attribute": files.glob("builtins", "ValueError") + b")R}U\x03_\xffiK\x01sb"}
+    for name, body_ in encoded.items():
+        sample("encoded_%s.pkl" % name, proto(2, body_), "bytes of Python 2 that are something else by an encoding", NOT_PLAIN)
     sample("fine_key_of_python2.pt", legacy(body=body(b"U\x01k"), keys=proto(2, b"]U\x01ka"), stored=four), "keys as Python 2 wrote them", {"plain"})
 
 
