@@ -151,14 +151,15 @@ static bool is_same_name(const struct ckpt_value *a, const struct ckpt_value *b)
 	return a->kind == b->kind && a->u.bytes.len == b->u.bytes.len && !memcmp(a->u.bytes.ptr, b->u.bytes.ptr, a->u.bytes.len);
 }
 
-static bool has_field(const struct ckpt_value *fields, const struct ckpt_value *name, uint32_t at)
+/* Is NAME that of item AT, or one of every STEP of these, of which few may be in another order? */
+static bool has_name(const struct ckpt_value *in, uint32_t at, uint32_t step, const struct ckpt_value *name)
 {
 	enum { MOST_TURNED = 256 };
 
-	if (is_same_name(fields->u.seq.items[at], name))
+	if (is_same_name(in->u.seq.items[at], name))
 		return true;
-	for (uint32_t i = 0; fields->u.seq.count <= 2 * MOST_TURNED && i < fields->u.seq.count; i += 2)
-		if (is_name(fields->u.seq.items[i]) && is_same_name(fields->u.seq.items[i], name))
+	for (uint32_t i = 0; in->u.seq.count <= MOST_TURNED && i < in->u.seq.count; i += step)
+		if (is_name(in->u.seq.items[i]) && is_same_name(in->u.seq.items[i], name))
 			return true;
 	return false;
 }
@@ -198,7 +199,7 @@ static bool is_structure(const struct ckpt_value *state)
 	    !is_kind(fields, CKPT_DICT) || fields->u.seq.count != 2 * names->u.seq.count)
 		return false;
 	for (uint32_t i = 1; i < fields->u.seq.count; i += 2)
-		if (!is_name(fields->u.seq.items[i - 1]) || !is_name(item(names, i / 2)) || !has_field(fields, item(names, i / 2), i - 1) || !is_field(fields->u.seq.items[i], whole->u.integer))
+		if (!is_name(fields->u.seq.items[i - 1]) || !is_name(item(names, i / 2)) || !has_name(fields, i - 1, 2, item(names, i / 2)) || !has_name(names, i / 2, 1, fields->u.seq.items[i - 1]) || !is_field(fields->u.seq.items[i], whole->u.integer))
 			return false;
 	ckpt_scan_mark(fields, CKPT_SCAN_USED); /* numpy keeps this very dict */
 	return true;
