@@ -9,6 +9,7 @@
 #include "base/ascii.h"
 #include "base/double.h"
 #include "base/flags.h"
+#include "base/json.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/find.h"
@@ -18,7 +19,6 @@
 
 #include <ckpt/edit.h>
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,7 +114,7 @@ static int new_of_type(const struct setter *s, const struct ckpt_value *was,
 static int new_of_json(const struct setter *s, const struct ckpt_value **out)
 {
 	json_error_t wrong;
-	json_t *j = json_loads(s->text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &wrong);
+	json_t *j = ckpt_json_load(s->text, strlen(s->text), JSON_DECODE_ANY | JSON_ALLOW_NUL, &wrong);
 	char text[120];
 	int rc = 0;
 

@@ -10,10 +10,10 @@
 #include "format/safetensors_write.h"
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/strmap.h"
 #include "base/text.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,7 +141,7 @@ static int rename_pair(struct classes *c, struct ckpt_safetensors_pair *pair, bo
 {
 	json_error_t why;
 	json_t *says = ckpt_safetensors_is_class(pair->key, pair->key_len, pair->value, pair->value_len)
-			       ? json_loadb(pair->value, pair->value_len, 0, &why)
+			       ? ckpt_json_load(pair->value, pair->value_len, 0, &why)
 			       : NULL;
 	const char *type = json_string_value(json_object_get(says, "_type")), *kept;
 	const struct ckpt_safetensors_item *item;
@@ -180,7 +180,7 @@ static int rename_list(struct classes *c, struct ckpt_safetensors_pair *pair,
 		       struct ckpt_error *err)
 {
 	json_error_t why;
-	json_t *was = json_loadb(pair->value, pair->value_len, 0, &why), *now = json_array(), *one;
+	json_t *was = ckpt_json_load(pair->value, pair->value_len, 0, &why), *now = json_array(), *one;
 	char *text = NULL;
 	size_t i;
 

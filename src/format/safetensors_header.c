@@ -11,11 +11,11 @@
 #include "format/safetensors_header.h"
 
 #include "base/grow.h"
+#include "base/json.h"
 #include "base/reader.h"
 #include "base/text.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +76,7 @@ static int decode(struct cursor *c, size_t flags, json_t **out)
 	json_error_t e;
 
 	json_decref(*out);
-	*out = json_loadb((const char *)c->json + c->pos, c->len - c->pos,
+	*out = ckpt_json_load((const char *)c->json + c->pos, c->len - c->pos,
 			  JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL | flags, &e);
 	if (*out) {
 		c->pos += (size_t)e.position;

@@ -3,11 +3,11 @@
 #include "format/safetensors_write.h"
 
 #include "base/grow.h"
+#include "base/json.h"
 #include "base/strmap.h"
 #include "base/text.h"
 #include "format/output.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +109,7 @@ static int keep_set_pair(void *ctx, const char *key, size_t key_len, const char 
 /* PAIR gets the names of the list VALUE, too, if both are lists. */
 static int join_names(struct set_pairs *s, struct ckpt_safetensors_pair *pair, const char *value, size_t len)
 {
-	json_t *all = json_loadb(pair->value, pair->value_len, 0, NULL), *more = json_loadb(value, len, 0, NULL), *one;
+	json_t *all = ckpt_json_load(pair->value, pair->value_len, 0, NULL), *more = ckpt_json_load(value, len, 0, NULL), *one;
 	size_t i, had = json_array_size(all);
 	struct ckpt_strmap names = { 0 };
 	bool fine = true, there = false;

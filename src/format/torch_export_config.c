@@ -11,10 +11,10 @@
  */
 #include "format/torch_export.h"
 
+#include "base/json.h"
 #include "base/text.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -369,7 +369,7 @@ static int parse(const uint8_t *text, size_t len, json_t **out, struct ckpt_erro
 	json_error_t why;
 	char shown[SHOWN];
 
-	*out = json_loadb((const char *)text, len, JSON_REJECT_DUPLICATES, &why);
+	*out = ckpt_json_load((const char *)text, len, JSON_REJECT_DUPLICATES, &why);
 	if (*out)
 		return 0;
 	if (json_error_code(&why) == json_error_out_of_memory)

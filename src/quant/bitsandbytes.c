@@ -7,6 +7,7 @@
  */
 #include "quant/fill.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "tensor/shape.h"
 
@@ -257,7 +258,7 @@ static int fill_4bit(struct ckpt_quant_group *g, struct ckpt_error *err)
 	rc = ckpt_quant_read(g, CKPT_PART_STATE, MOST_STATE, &bytes, &len, err);
 	if (rc < 0)
 		return rc;
-	state = json_loadb((const char *)bytes, len, JSON_REJECT_DUPLICATES, &error);
+	state = ckpt_json_load((const char *)bytes, len, JSON_REJECT_DUPLICATES, &error);
 	rc = json_is_object(state)
 		     ? fill_from_state(g, state, err)
 		     : ckpt_quant_misfit(g, CKPT_PART_STATE, err, "its text is no JSON object");

@@ -5,6 +5,7 @@
  */
 #include "quant/config.h"
 
+#include "base/json.h"
 #include "base/text.h"
 
 #include <ckpt/quant.h>
@@ -90,7 +91,7 @@ int ckpt_quant_config_load(const char *text, size_t len, size_t flags, json_t **
 	*out = NULL;
 	if (!strict)
 		return ckpt_fail_nomem(err);
-	*out = json_loadb(strict, len, flags, &error);
+	*out = ckpt_json_load(strict, len, flags, &error);
 	free(strict);
 	return *out ? 0 : fail_json(&error, err);
 }

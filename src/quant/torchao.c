@@ -12,6 +12,7 @@
 #include "quant/fill.h"
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "format/format.h"
 #include "tensor/items.h"
@@ -126,7 +127,7 @@ static json_t *parse(const struct ckpt_strmap_entry *e)
 
 	if (!pair->len || pair->value[0] != '{')
 		return NULL;
-	says = json_loadb(pair->value, pair->len, JSON_REJECT_DUPLICATES, &error);
+	says = ckpt_json_load(pair->value, pair->len, JSON_REJECT_DUPLICATES, &error);
 	if (ckpt_quant_config_text(says, "_type"))
 		return says;
 	json_decref(says);
@@ -197,7 +198,7 @@ static int list_names(struct ckpt_quant *q, struct ckpt_strmap *listed, struct c
 {
 	for (const struct ckpt_quant_names *n = q->name_lists; n; n = n->next) {
 		json_error_t why;
-		json_t *list = json_loadb(n->list.value, n->list.len, 0, &why), *name;
+		json_t *list = ckpt_json_load(n->list.value, n->list.len, 0, &why), *name;
 		struct ckpt_strmap own = { 0 }; /* another file of the set may list it, too */
 		bool fits = json_is_array(list), there, is_twice;
 		char shown[160];

@@ -569,6 +569,14 @@ static bool is_debugged(const struct ckpt_value *flags)
 	return !flags || flags->kind != CKPT_INT || flags->u.integer & DEBUG_FLAG;
 }
 
+static bool are_of_one_encoding(const struct ckpt_value *args)
+{
+	for (uint32_t i = 0; args->kind == CKPT_TUPLE && i < args->u.seq.count; i++)
+		if (!ckpt_scan_is_of_one_encoding(args->u.seq.items[i]))
+			return false;
+	return true;
+}
+
 static void check_data(struct ckpt_scan_checked_call *c)
 {
 	const struct ckpt_scan_rule *rule = c->rule;
@@ -623,7 +631,7 @@ static void check_data(struct ckpt_scan_checked_call *c)
 		say_not_understood(c, "with a tensor where Python takes a number of bytes: it asks the tensor");
 		return;
 	}
-	if (!strcmp(rule->name, "encode") && first && !ckpt_scan_is_of_one_encoding(first)) {
+	if ((!strcmp(rule->name, "encode") || !strncmp(rule->module, "torch", 5)) && !are_of_one_encoding(c->args)) {
 		say_not_understood(c, "with bytes of Python 2, which are another text by the encoding that a loader is told");
 		return;
 	}

@@ -196,6 +196,8 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 			not_understood(w, "a storage of an unpacked torch.package, of which other pickles may say something else, and whose file may have another size");
 		compare_storage(w, id);
 		check_key(w, id->items[2]);
+		if (!ckpt_scan_is_of_one_encoding(id->items[3]))
+			not_understood(w, "a device as bytes of Python 2, which is another one by the encoding that a loader is told");
 		if (id->count == 6 && id->items[5]->kind == CKPT_TUPLE) /* a view, which is kept by its own */
 			check_key(w, id->items[5]->u.seq.items[0]);
 		if (id->count > 4 && (ckpt_value_is_str(id->items[3], "meta") || (id->items[4]->kind == CKPT_INT && !id->items[4]->u.integer)))

@@ -6,9 +6,9 @@
 #include "scan/zip.h"
 
 #include "base/ascii.h"
+#include "base/json.h"
 #include "base/text.h"
 
-#include <jansson.h>
 #include <string.h>
 
 enum { MOST_JSON = 1 << 20 /* jansson takes thirty times as much */, SHOWN = 120 };
@@ -64,7 +64,7 @@ void ckpt_loose_zip_check_payloads(struct ckpt_loose_zip *zip, const uint8_t *js
 
 	if (!memmem(json, (size_t)len, key, sizeof(key) - 1) || (!zip->records.count && !index_records(zip)) || !zip->has_empty_record)
 		return;
-	root = len <= MOST_JSON ? json_loadb((const char *)json, (size_t)len, 0, NULL) : NULL;
+	root = len <= MOST_JSON ? ckpt_json_load((const char *)json, (size_t)len, 0, NULL) : NULL;
 	if (!json_is_object(json_object_get(root, "config")))
 		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "weights without bytes, and no list of them as torch.export writes it, up to 1 MiB");
 	json_object_foreach(json_object_get(root, "config"), name, payload) {

@@ -11,11 +11,11 @@
 #include "set/hf/index.h"
 
 #include "base/grow.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "set/safe_path.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -296,7 +296,7 @@ int ckpt_hf_index_parse(const char *text, size_t len, struct ckpt_hf_index *out,
 {
 	char shown[SHOWN];
 	json_error_t error;
-	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	json_t *root = ckpt_json_load(text, len, JSON_REJECT_DUPLICATES, &error);
 	int rc;
 
 	*out = (struct ckpt_hf_index){ 0 };

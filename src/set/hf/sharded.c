@@ -13,13 +13,13 @@
 #include "set/hf/hf.h"
 
 #include "base/grow.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "format/safetensors.h"
 #include "model/maker.h"
 #include "set/joined.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static int read_offsets(struct part_joiner *j)
 				 "is no safetensors file, as others of the set are");
 	if (!found)
 		return 0; /* all of it begins at the first item */
-	j->offsets = json_loadb(found->value, found->value_len, JSON_REJECT_DUPLICATES, &error);
+	j->offsets = ckpt_json_load(found->value, found->value_len, JSON_REJECT_DUPLICATES, &error);
 	if (json_is_object(j->offsets))
 		return 0;
 	return ckpt_fail(j->err, CKPT_E_FORMAT, "DCP_SHARDING_INFO is no JSON object: %s",
