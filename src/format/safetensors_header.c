@@ -77,7 +77,7 @@ static int decode(struct cursor *c, size_t flags, json_t **out)
 
 	json_decref(*out);
 	*out = ckpt_json_load((const char *)c->json + c->pos, c->len - c->pos,
-			  JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL | flags, &e);
+			      JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL | flags, &e);
 	if (*out) {
 		c->pos += (size_t)e.position;
 		return 0;

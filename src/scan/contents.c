@@ -11,6 +11,14 @@
 
 #include <string.h>
 
+bool ckpt_scan_is_of_one_encoding(const struct ckpt_value *v)
+{
+	for (uint64_t i = 0; v->kind == CKPT_PY2_STR && i < v->u.bytes.len; i++)
+		if ((unsigned char)v->u.bytes.ptr[i] & 0x80)
+			return false;
+	return true;
+}
+
 enum { MOST_DEPTH = 8 };
 
 static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)

@@ -171,7 +171,7 @@ static void check_items(struct data_file *f)
 	const char *before = ckpt_scan_enter(f->s, f->name, strlen(f->name));
 	bool listed = list_archives(f);
 	uint64_t size = ckpt_source_size(f->source), odd = 0, numbers = may_be_numbers(f) ? size : 0, packed = size;
-	bool has_packed = false;
+	bool has_packed = false, lies_alone;
 
 	for (uint64_t i = 0; i < f->chunk_count && f->s->rc == 0; i++) {
 		const struct ckpt_dcp_chunk *chunk = f->chunks[i];
@@ -180,12 +180,10 @@ static void check_items(struct data_file *f)
 			if (!has_packed) /* what may be unpacked goes by the size of the index, so far */
 				f->s->budget += UNPACKED_OF_BYTE * size;
 			has_packed = true;
-			if (chunk->len <= packed) { /* no two of them have the same bytes */
-				packed -= chunk->len;
+			lies_alone = chunk->len <= packed; /* no two of them have the same bytes */
+			packed -= lies_alone ? chunk->len : 0;
+			if (lies_alone || odd++ < MOST_ODD)
 				look_at_packed(f, chunk);
-			} else if (odd++ < MOST_ODD) {
-				look_at_packed(f, chunk);
-			}
 			continue;
 		}
 		if (!chunk->len || (listed && is_archive(f, chunk->off, chunk->len)))

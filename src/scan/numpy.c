@@ -26,18 +26,6 @@ static bool is_kind(const struct ckpt_value *v, enum ckpt_value_kind kind)
 	return v && v->kind == kind;
 }
 
-/*
- * A text of Python 2 is one for Python 3 by the encoding that a loader is told: where a byte of it is none of ASCII, it has as many
- * characters, and is the same as another text, for some.
- */
-static bool is_of_one_encoding(const struct ckpt_value *v)
-{
-	for (uint64_t i = 0; v->kind == CKPT_PY2_STR && i < v->u.bytes.len; i++)
-		if ((unsigned char)v->u.bytes.ptr[i] & 0x80)
-			return false;
-	return true;
-}
-
 static bool is_bytes(const struct ckpt_value *v)
 {
 	return v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR ||
@@ -142,7 +130,7 @@ bool ckpt_scan_is_short_shape(const struct ckpt_value *shape)
 
 static bool is_name(const struct ckpt_value *v)
 {
-	return is_kind(v, CKPT_STR) || (is_kind(v, CKPT_PY2_STR) && is_of_one_encoding(v));
+	return is_kind(v, CKPT_STR) || (is_kind(v, CKPT_PY2_STR) && ckpt_scan_is_of_one_encoding(v));
 }
 
 /* numpy looks for each of the names among the fields, where it uses them, and does not ask whether it is there. */
@@ -355,12 +343,7 @@ static bool is_as_long(const struct ckpt_value *shape, const struct ckpt_value *
 
 bool ckpt_scan_is_raw_item(const struct ckpt_value *dtype, const struct ckpt_value *data)
 {
-	return is_of_one_encoding(data) || data->u.bytes.len == (uint64_t)size_of(dtype);
-}
-
-bool ckpt_scan_is_of_one_encoding(const struct ckpt_value *v)
-{
-	return is_of_one_encoding(v);
+	return ckpt_scan_is_of_one_encoding(data) || data->u.bytes.len == (uint64_t)size_of(dtype);
 }
 
 /* (1, (3, 4), dtype, False, bytes); of objects a list */
@@ -374,7 +357,7 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O') /* numpy 1 reads as many as the shape says */
 		return data->kind == CKPT_LIST && is_count(item(state, 1), data->u.seq.count);
-	return is_bytes(data) && are_few(item(state, 1), data) && (is_of_one_encoding(data) || is_as_long(item(state, 1), dtype, data));
+	return is_bytes(data) && are_few(item(state, 1), data) && (ckpt_scan_is_of_one_encoding(data) || is_as_long(item(state, 1), dtype, data));
 }
 
 bool ckpt_scan_is_numbers_array(const struct ckpt_value *v)

@@ -110,7 +110,6 @@ static void note_storage(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 	char number[24];
 	const char *text = key->u.bytes.ptr, *copy;
 	size_t len = (size_t)key->u.bytes.len;
-	uint64_t *kind;
 	bool there;
 
 	if (key->kind == CKPT_INT) {
@@ -119,22 +118,18 @@ static void note_storage(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 		len = strlen(number);
 	}
 	copy = ckpt_arena_copy(w->s->arena, text, len);
-	kind = copy ? ckpt_strmap_insert(w->s->storages, copy, len, key->kind, &there) : NULL;
-	w->s->no_memory |= !kind;
+	if (!copy || !ckpt_strmap_insert(w->s->storages, copy, len, key->kind, &there))
+		w->s->no_memory = true;
 }
 
 /* torch.load(encoding=...) makes of bytes of Python 2 what it is told, and finds the record by that; only streams were written so. */
 static void check_key(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 {
-	bool is_ascii = key->kind == CKPT_PY2_STR;
-
-	for (uint64_t i = 0; is_ascii && i < key->u.bytes.len; i++)
-		is_ascii = !((unsigned char)key->u.bytes.ptr[i] & 0x80);
 	w->has_texts_as_keys |= key->kind == CKPT_STR;
 	w->has_python2_keys |= key->kind == CKPT_PY2_STR;
 	if (w->has_texts_as_keys && w->has_python2_keys)
 		not_understood(w, "keys of storages as texts, and as bytes of Python 2, which are the same or not by the encoding that a loader is told");
-	if (key->kind == CKPT_PY2_STR && (!is_ascii || !(w->in->flags & CKPT_SCAN_NUMBERS_LATER)))
+	if (key->kind == CKPT_PY2_STR && (!ckpt_scan_is_of_one_encoding(key) || !(w->in->flags & CKPT_SCAN_NUMBERS_LATER)))
 		not_understood(w, "a key of a storage as bytes of Python 2, which is another one by the encoding that a loader is told");
 }
 

@@ -403,7 +403,10 @@ bool ckpt_scan_is_item_dtype(const struct ckpt_value *v);
 /* DATA of one item of DTYPE, by whatever encoding texts of Python 2 are read. */
 bool ckpt_scan_is_raw_item(const struct ckpt_value *dtype, const struct ckpt_value *data);
 
-/* False: a text of Python 2 that is another one by the encoding that a loader is told. */
+/*
+ * False: a text of Python 2 that is another one by the encoding that a loader is told: where a byte of it is none of ASCII, it has as
+ * many characters, and is the same as another text, for some.
+ */
 bool ckpt_scan_is_of_one_encoding(const struct ckpt_value *v);
 /* an array of bool, int, float or complex, of which torch can make a tensor */
 bool ckpt_scan_is_numbers_array(const struct ckpt_value *v);

@@ -83,28 +83,36 @@ static bool is_source_or_library(const char *name)
 	return false;
 }
 
+/* The next part of NAME, from *AT on, below FOLDER, wherever in the name that is; NULL: there is none. */
+static const char *next_below(const char *name, const char **at, const char *folder)
+{
+	while (**at) {
+		const char *part = *at;
+		bool begins = part == name || part[-1] == '/' || part[-1] == '\\';
+
+		(*at)++;
+		part = begins ? below(part, folder) : NULL;
+		if (part)
+			return part;
+	}
+	return NULL;
+}
+
 bool ckpt_loose_zip_is_constant(const char *name)
 {
-	bool begins = true; /* a name of a folder */
+	const char *at = name;
 
-	for (; *name; name++) {
-		if (begins && below(name, "data/constants/"))
-			return true;
-		begins = *name == '/' || *name == '\\';
-	}
-	return false;
+	return next_below(name, &at, "data/constants/") != NULL;
 }
 
 bool ckpt_loose_zip_is_compiled(const char *name)
 {
-	bool begins = true; /* a name of a folder */
+	const char *at = name, *constant;
 
-	for (; *name; name++) {
-		const char *constant = begins ? below(name, "data/constants/") : NULL;
-
-		if (below(name, "data/aotinductor/") || (constant && is_source_or_library(constant)))
+	if (next_below(name, &at, "data/aotinductor/"))
+		return true;
+	for (at = name; (constant = next_below(name, &at, "data/constants/"));)
+		if (is_source_or_library(constant))
 			return true;
-		begins = *name == '/' || *name == '\\';
-	}
 	return false;
 }
