@@ -300,6 +300,18 @@ bool ckpt_scan_may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value
 /* numpy.float32, which makes a number of what it is given, and is a value in many states. */
 bool ckpt_scan_is_number_class(const struct ckpt_global *g);
 
+/*
+ * A metaclass makes a class of a name, bases and a dict of attributes, in whatever order, which then are the methods that the next
+ * opcode calls. Could the class that C makes an instance of do so? A record of data is none. (new.c, as the next two)
+ */
+bool ckpt_scan_makes_class(struct ckpt_scan_checked_call *c);
+
+/* "dtype": what a program can have as the name of an argument. */
+bool ckpt_scan_is_keyword(const struct ckpt_value *name);
+
+/* Sizes, of which torch.Tensor.__new__() makes a tensor; torch writes its objects without keywords. */
+bool ckpt_scan_may_be_sizes(struct ckpt_scan_checked_call *c);
+
 /* UserDict, UserString: those of Python's library that are made to be derived from. */
 bool ckpt_scan_is_user_container(const struct ckpt_global *g);
 
