@@ -56,6 +56,8 @@ struct ckpt_loose_zip {
 	struct ckpt_strmap records;  /* of a program of torch.export: zip_payloads.c */
 	bool has_empty_record;
 	bool without_crc;	     /* none is recorded */
+	uint8_t *room;		     /* owned: for what is read of a record, and not kept (zip_bytes.c) */
+	size_t room_bytes;
 	struct ckpt_window window;   /* of an archive of many small records, for reading them; else all zero */
 };
 

@@ -113,6 +113,18 @@ static bool unpack_record(struct output *o, const struct ckpt_loose_entry *e, ui
 	return ok;
 }
 
+/* Room for LEN bytes, the same for all records: the heap would be cut off and made longer again behind each. NULL: no memory. */
+static uint8_t *room_for(struct ckpt_loose_zip *zip, size_t len)
+{
+	if (len > zip->room_bytes) {
+		free(zip->room);
+		zip->room = malloc(len);
+		zip->room_bytes = zip->room ? len : 0;
+		zip->s->no_memory |= !zip->room;
+	}
+	return zip->room;
+}
+
 uint8_t *ckpt_loose_zip_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
 			      uint64_t most, uint64_t *len, uint32_t *crc32)
 {
@@ -120,13 +132,11 @@ uint8_t *ckpt_loose_zip_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loos
 	/* Not more than a record needs: a file may have very many small ones. */
 	size_t in = e->csize < BLOCK ? (size_t)e->csize + 1 : BLOCK;
 	/* and none for a stored one that is kept whole */
-	uint8_t *blocks = e->method == DEFLATED || e->csize > most ? malloc(in + (e->method == DEFLATED ? BLOCK : 0)) : NULL;
+	uint8_t *blocks = e->method == DEFLATED || e->csize > most ? room_for(zip, in + (e->method == DEFLATED ? BLOCK : 0)) : NULL;
 	bool ok;
 
-	zip->s->no_memory |= !blocks && (e->method == DEFLATED || e->csize > most);
 	ok = !zip->s->no_memory &&
 	     (e->method == DEFLATED ? unpack_record(&o, e, blocks, blocks + in) : copy_stored(&o, e, blocks));
-	free(blocks);
 	if (ok && !o.kept.data)
 		ckpt_buf_grow(&o.kept, 1);
 	*len = o.len;

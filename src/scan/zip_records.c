@@ -752,6 +752,7 @@ static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, un
 	free(zip.entries);
 	free(zip.order);
 	free(zip.folder);
+	free(zip.room);
 	ckpt_strmap_clear(&zip.storages);
 	ckpt_strmap_clear(&zip.said_storages);
 	ckpt_strmap_clear(&zip.records);
