@@ -12,6 +12,7 @@ import struct
 
 from assemble import FACTS, MAGIC, VERSION, blob, files, proto
 from language_tensors import COUNT, DTYPES, Tensors, stored_bytes
+from python2_texts import spelled, text_of_python2
 
 BARE, STREAM, ARCHIVE = "bare", "stream", "archive"
 
@@ -53,6 +54,7 @@ CONSTANTS = [("builtins", "Ellipsis"), ("builtins", "NotImplemented"), ("builtin
              ("numpy", "ndarray"), ("torch.distributed.tensor", "DTensor"), ("torch.distributed._tensor", "DTensor"), ("torch.distributed._tensor.api", "DTensor"), ("torch._utils", "torch.channels_last"), ("torch._utils", "torch.channels_last_3d"), ("torch._utils", "torch.contiguous_format"), ("torch._utils", "torch.preserve_format")]
 EVIL = [("posix", "mkdir"), ("builtins", "eval"), ("os", "putenv"), ("torch.return_types", "__setattr__"), ("builtins", "getattr"), ("a.b", "C"), ("torch", "hub"), ("torch.hub", "load")]
 CANARY = proto(2, b"cposix\nmkdir\n(" + files.text("/canary") + b"tR")
+OF_PYTHON2 = 0.1
 INNERS = [MAGIC + VERSION + FACTS + CANARY + proto(2, b"]"), CANARY, MAGIC + CANARY]
 
 
@@ -381,10 +383,14 @@ def make(seed):
     if rng.random() < 0.1:
         body = mangle(rng, body)
     pickle = b"\x80" + bytes([program.protocol]) + body + b"."
+    of_python2 = rng.random() < OF_PYTHON2
+    if of_python2:
+        pickle = spelled(rng, pickle)
     if kind == BARE:
         return pickle, kind
     keys = sorted(program.storages)
     if kind == ARCHIVE:
         return files.archive([("data.pkl", pickle)] + [("byteorder", b"little")] * rng.randrange(2) + [("data/" + key, stored_bytes(key)) for key in keys] + [("version", b"3\n")]), kind
     stored = b"".join(struct.pack("<q", COUNT) + stored_bytes(key) for key in keys)
-    return MAGIC + VERSION + FACTS + pickle + proto(2, b"](" + b"".join(files.text(k) for k in keys) + b"e" if keys else b"]") + stored, kind
+    named = [text_of_python2(rng, k.encode()) if of_python2 and rng.random() < 0.7 else files.text(k) for k in keys]
+    return MAGIC + VERSION + FACTS + pickle + proto(2, b"](" + b"".join(named) + b"e" if keys else b"]") + stored, kind

@@ -13,6 +13,7 @@ import importlib
 import io
 import os
 import pickle
+import re
 import resource
 import signal
 import sys
@@ -29,6 +30,7 @@ import array  # noqa: E402,F401
 import collections  # noqa: E402
 import datetime  # noqa: E402,F401
 import decimal  # noqa: E402,F401
+import encodings.cp1252  # noqa: E402,F401
 import encodings.cp437  # noqa: E402,F401
 import encodings.raw_unicode_escape  # noqa: E402,F401
 import fractions  # noqa: E402,F401
@@ -72,6 +74,9 @@ MOST_SECONDS = 20
 SAMPLE = "sample.%d.pt2" % os.getpid()  # as aoti_load_package() of torch 2.6 wants it
 GROWTH = 400 << 10  # KiB, of a batch
 MOST_NUMBERS = 1 << 16
+# of texts as Python 2 pickled them, by which a load makes of them what it is told
+OF_PYTHON2 = re.compile(rb"[UT]|S['\"]")
+ENCODINGS = ({"encoding": "latin1"}, {"encoding": "bytes"}, {"encoding": "ascii", "errors": "replace"}, {"encoding": "utf-8", "errors": "surrogateescape"}, {"encoding": "cp1252", "errors": "ignore"})
 
 # one name in a line, for torch.package: docs/scan.md says what it is to who unpickles it
 LIST_OF_MODULES = "/.data/extern_modules"
@@ -120,7 +125,8 @@ def load_members(data):
             member = archive.read(info)
             if info.filename == "__main__.py":
                 heard.append("python FILE runs %s" % info.filename)
-            made.append(pickle.loads(member))
+            for encoding in encodings(member):
+                made.append(pickle.loads(member, **encoding))
         except Exception:
             pass
 
@@ -160,36 +166,50 @@ def load_compiled(data):
             heard.append("aoti_load_package: %s" % str(error)[:200])
 
 
+def encodings(data):
+    """Options of loads: none, and where there may be texts of Python 2 one of those that say what these are."""
+    return ({}, ENCODINGS[zlib.crc32(data) % len(ENCODINGS)]) if OF_PYTHON2.search(data) else ({},)
+
+
 def load(kind, data):
     if kind == "container":
-        for attempt in (load_members, load_bare, load_file, load_program, load_package, load_compiled):
-            try:
-                attempt(data)
-            except Exception:
-                pass
-    elif kind == "archive":
-        load_file(data)
-    elif kind == "stream":
-        options = {"weights_only": False} if "weights_only" in torch.load.__code__.co_varnames else {}
-        made.append(torch.load(io.BytesIO(data), map_location="cpu", **options))
+        attempts = (load_members, load_bare, load_file, load_program, load_package, load_compiled)
     else:
-        load_bare(data)
+        attempts = ({"archive": load_file, "stream": load_stream, "bare": load_bare}[kind],)
+    for attempt in attempts:
+        try:
+            attempt(data)
+        except Exception:  # that it does not load is no matter
+            pass
+
+
+def load_with_torch(file, data, **options):
+    if "weights_only" in torch.load.__code__.co_varnames:
+        options["weights_only"] = False
+    for encoding in encodings(data):
+        try:
+            made.append(torch.load(file(), map_location="cpu", **encoding, **options))
+        except Exception:
+            pass
+
+
+def load_stream(data):
+    load_with_torch(lambda: io.BytesIO(data), data)
 
 
 def load_file(data):
     """Tars of torch 0.1 are only looked for in a file, and only files are mapped."""
-    options = {"weights_only": False} if "weights_only" in torch.load.__code__.co_varnames else {}
-    if "mmap" in torch.load.__code__.co_varnames and len(data) % 4 == 0:
-        options["mmap"] = True
-    made.append(torch.load(SAMPLE, map_location="cpu", **options))
+    mapped = {"mmap": True} if "mmap" in torch.load.__code__.co_varnames and len(data) % 4 == 0 else {}
+    load_with_torch(lambda: SAMPLE, data, **mapped)
 
 
 def load_bare(data):
     for unpickler in (pickle.Unpickler, pickle._Unpickler):
-        try:
-            made.append(unpickler(io.BytesIO(data)).load())
-        except Exception:
-            pass
+        for encoding in encodings(data):
+            try:
+                made.append(unpickler(io.BytesIO(data), **encoding).load())
+            except Exception:
+                pass
 
 
 def tensors_in(value, found, deep=0):
@@ -302,8 +322,6 @@ def guarded(kind, data):
     listening = True
     try:
         load(kind, data)
-    except Exception:  # that it does not load is no matter
-        pass
     except BaseException as error:
         heard.append("raises " + type(error).__name__)
     finally:
