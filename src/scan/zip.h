@@ -110,7 +110,7 @@ bool ckpt_loose_zip_shadows(const struct ckpt_loose_zip *zip, const char *name);
  */
 bool ckpt_loose_zip_is_compiled(const char *name);
 
-/* ... and aoti_load_package() writes what is below "data/constants/" to files. */
+/* ... and aoti_load_package() writes "data/constants", and what is below that, to files. */
 bool ckpt_loose_zip_is_constant(const char *name);
 
 /* JSON of a program of torch.export: does it ask for numbers that no record has (zip_payloads.c)? */

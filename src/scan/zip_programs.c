@@ -58,14 +58,12 @@ static const char *behind_slashes(const char *name)
 	return name;
 }
 
-/* What of NAME lies below FOLDER, which is one of small letters with a slash behind; NULL: nothing. */
-static const char *below(const char *name, const char *folder)
+/* What of NAME is behind FRONT, which is of small letters; NULL: it does not begin so. */
+static const char *behind(const char *name, const char *front)
 {
-	const char *same = folder;
-
-	while (*same && *name && (*same == '/' ? *name == '/' || *name == '\\' : ckpt_to_lower((unsigned char)*name) == *same))
-		name = *same++ == '/' ? behind_slashes(name) : name + 1;
-	return !*same && *name ? name : NULL;
+	while (*front && *name && (*front == '/' ? *name == '/' || *name == '\\' : ckpt_to_lower((unsigned char)*name) == *front))
+		name = *front++ == '/' ? behind_slashes(name) : name + 1;
+	return !*front ? name : NULL;
 }
 
 /* By its ending, a source or a library. */
@@ -83,36 +81,38 @@ static bool is_source_or_library(const char *name)
 	return false;
 }
 
-/* The next part of NAME, from *AT on, below FOLDER, wherever in the name that is; NULL: there is none. */
-static const char *next_below(const char *name, const char **at, const char *folder)
+/* What is behind FOLDER in the next part of NAME, from *AT on, that leads there: "", or a separator and more; NULL: there is none. */
+static const char *next_in(const char *name, const char **at, const char *folder)
 {
 	while (**at) {
 		const char *part = *at;
 		bool begins = part == name || part[-1] == '/' || part[-1] == '\\';
 
 		(*at)++;
-		part = begins ? below(part, folder) : NULL;
-		if (part)
+		part = begins ? behind(part, folder) : NULL;
+		if (part && (!*part || *part == '/' || *part == '\\'))
 			return part;
 	}
 	return NULL;
 }
 
+/* A record of the folder's own name counts as well: aoti_load_package() writes that, too. */
 bool ckpt_loose_zip_is_constant(const char *name)
 {
 	const char *at = name;
 
-	return next_below(name, &at, "data/constants/") != NULL;
+	return next_in(name, &at, "data/constants") != NULL;
 }
 
 bool ckpt_loose_zip_is_compiled(const char *name)
 {
-	const char *at = name, *constant;
+	const char *at = name, *file;
 
-	if (next_below(name, &at, "data/aotinductor/"))
-		return true;
-	for (at = name; (constant = next_below(name, &at, "data/constants/"));)
-		if (is_source_or_library(constant))
+	while ((file = next_in(name, &at, "data/aotinductor")))
+		if (*behind_slashes(file))
+			return true;
+	for (at = name; (file = next_in(name, &at, "data/constants"));)
+		if (is_source_or_library(file))
 			return true;
 	return false;
 }

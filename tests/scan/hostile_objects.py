@@ -2,6 +2,7 @@
 """Tricks with what is made: parts of a tensor that are set as attributes, classes that act where they are made, functions of packages, sources in archives."""
 
 import json
+import re
 import struct
 import zlib
 
@@ -780,8 +781,8 @@ def compiled():
         sample("compiled_spelled_%d.pt2" % number, zip_of([Member(name, command)]), "a file that AOTInductor compiles, by another spelling", RUN)
     for number, name in enumerate(("m//x", "m/a//b", "m/./x", "m/a/../x", "m//data.pkl")):
         sample("folder_without_name_%d.pt" % number, files.archive([("m/" + n, b) for n, b in of_torch] + [(name, b"x")], name=""), "a name that goes through a folder without a name", DIFFER)
-    for number, name in enumerate(("m/data/constants/tensor_0", "m/data/constants/m.txt", "m/mydata/constants/m.cpp", "m/constants/m.cpp", "m/data/constants.cpp", "data/aotinductor", "data//aotinductor", "data.aotinductor/m.txt", "data/aotinductor.txt", "data/aotinductors/m.txt", "aotinductor/m.txt")):
-        sample("compiled_fine_%d.zip" % number, zip_of([Member(name, b"text")]), "a name that is nearly that of AOTInductor", {"needs-objects"} if "/data/constants/" in name else {"plain"})
+    for number, name in enumerate(("m/data/constants/tensor_0", "m/data/constants/m.txt", "m/data/constants", "data/constants", "data\\constants", "m/DATA//constants", "a/b/data/constants", "m/mydata/constants/m.cpp", "m/constants/m.cpp", "m/data/constants.cpp", "data/aotinductor", "data//aotinductor", "data.aotinductor/m.txt", "data/aotinductor.txt", "data/aotinductors/m.txt", "aotinductor/m.txt")):
+        sample("compiled_fine_%d.zip" % number, zip_of([Member(name, b"text")]), "a name that is nearly that of AOTInductor", {"needs-objects"} if re.search(r"\bdata[/\\]+constants(/|$)", name.lower()) else {"plain"})
 
 
 def packed_storages():
