@@ -71,6 +71,7 @@ const struct command cmd_scan = {
 struct scan_output {
 	FILE *json, *sarif;
 	bool first; /* nothing was put into a document yet */
+	bool cannot_write; /* the text: nobody reads it any more, or the disk is full */
 	uint64_t verdicts[VERDICTS], files, bytes, passed_over;
 };
 
@@ -261,8 +262,10 @@ static int print_or_write_file(void *ctx, const struct ckpt_scan_file *f)
 		scan_sarif_file(p->sarif, f, &p->first);
 		return 0;
 	}
-	if (!p->json)
-		return print_file(f);
+	if (!p->json) {
+		p->cannot_write |= print_file(f) < 0;
+		return p->cannot_write ? CKPT_E_IO : 0;
+	}
 	scan_json_file(p->json, f, p->first);
 	p->first = false;
 	return 0;
@@ -281,7 +284,7 @@ static int scan(struct scan_output *p, const char *path, const struct ckpt_scan_
 	p->files += report.files;
 	p->bytes += report.bytes;
 	p->passed_over += report.passed_over;
-	if (rc == CKPT_E_CANCELLED)
+	if (rc == CKPT_E_CANCELLED || p->cannot_write) /* of which finish_output() speaks */
 		return rc;
 	if (rc == 0 && report.files)
 		return rc;
@@ -366,7 +369,7 @@ static int run_scan(int argc, char **argv)
 		return code;
 	options.progress = show_progress;
 	options.cancel = catch_signals();
-	for (int i = first; i < argc && !cancelled; i++)
+	for (int i = first; i < argc && !cancelled && !p.cannot_write; i++)
 		cancelled = scan(&p, argv[i], &options) == CKPT_E_CANCELLED;
 	code = end_document(&p, exit_code_of(&p), !cancelled);
 	end_by_signal();

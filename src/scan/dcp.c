@@ -23,6 +23,8 @@
 
 /* items that are looked into though they are none: the verdict stands after the first */
 enum { MOST_ODD = 8, MOST_NAMES = 4, EDGE = 4096, UNPACKED_OF_BYTE = 32 };
+/* ... and so much behind an item, where a pickle begins in it and does not end there */
+static const uint64_t BEHIND = 4 << 10;
 
 struct item_extent {
 	uint64_t start, end;
@@ -92,23 +94,44 @@ static bool is_archive(const struct data_file *f, uint64_t off, uint64_t len)
 	return low < f->count && f->archives[low].start == off && f->archives[low].end - off == len;
 }
 
-/* An item that is no archive of the row is looked into as what it is. */
-static void look_into(struct data_file *f, const struct ckpt_dcp_chunk *chunk)
+/* LEN bytes at OFF, looked into as what they are. FLAGS: CKPT_SCAN_UNPICKLED, or none. */
+static void look_at(struct data_file *f, uint64_t off, uint64_t len, unsigned flags)
 {
 	struct ckpt_scanner *s = f->s;
 	struct ckpt_source *part;
 	char place[32];
 	const char *before;
 
-	if (ckpt_source_slice(f->source, chunk->off, chunk->len, &part, NULL) < 0)
+	if (ckpt_source_slice(f->source, off, len, &part, NULL) < 0)
 		return;
-	snprintf(place, sizeof(place), "@0x%" PRIx64, chunk->off);
+	snprintf(place, sizeof(place), "@0x%" PRIx64, off);
 	before = ckpt_scan_enter(s, place, strlen(place));
 	s->depth++;
-	ckpt_scan_source(s, part, CKPT_SCAN_PART);
+	ckpt_scan_source(s, part, CKPT_SCAN_PART | flags);
 	s->depth--;
 	s->where = before;
 	ckpt_source_unref(part);
+}
+
+/*
+ * torch 1.13 to 2.3 give an item that is no archive to an unpickler that knows where it begins, and reads on behind its end
+ * (_ReaderView of torch/distributed/checkpoint/filesystem.py). OWN: as many bytes of it are looked into as what they are.
+ */
+static void look_behind(struct data_file *f, const struct ckpt_dcp_chunk *chunk, uint64_t own)
+{
+	uint64_t size = ckpt_source_size(f->source), left = chunk->off < size ? size - chunk->off : 0, len;
+	struct ckpt_source *rest;
+	enum ckpt_scan_reach reach;
+
+	if (own > left || ckpt_source_slice(f->source, chunk->off, left, &rest, NULL) < 0)
+		return;
+	len = left - own > BEHIND ? own + BEHIND : left;
+	reach = ckpt_scan_reach_of(f->s, rest, own, len);
+	ckpt_source_unref(rest);
+	if (reach == CKPT_SCAN_GOES_FAR)
+		ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET, "the item at 0x%" PRIx64 " begins as a pickle that ends far behind it: torch 1.13 to 2.3 read on there", chunk->off);
+	else if (reach == CKPT_SCAN_GOES_ON)
+		look_at(f, chunk->off, len, CKPT_SCAN_UNPICKLED);
 }
 
 static void look_at_item(struct data_file *f, const struct ckpt_dcp_chunk *chunk)
@@ -117,7 +140,7 @@ static void look_at_item(struct data_file *f, const struct ckpt_dcp_chunk *chunk
 		       "the item at 0x%" PRIx64 " is none of the archives that lie in this file one behind the other",
 		       chunk->off);
 	if (!f->s->depth)
-		look_into(f, chunk);
+		look_at(f, chunk->off, chunk->len, 0);
 }
 
 /* The numbers of tensors as they are, which FileSystemWriter(serialization_format=SAFETENSORS) of torch 2.8 writes. */
@@ -182,15 +205,19 @@ static void check_items(struct data_file *f)
 			has_packed = true;
 			lies_alone = chunk->len <= packed; /* no two of them have the same bytes */
 			packed -= lies_alone ? chunk->len : 0;
-			if (lies_alone || odd++ < MOST_ODD)
+			if (lies_alone || odd++ < MOST_ODD) {
 				look_at_packed(f, chunk);
+				look_behind(f, chunk, 0);
+			}
 			continue;
 		}
-		if (!chunk->len || (listed && is_archive(f, chunk->off, chunk->len)))
+		if (listed && is_archive(f, chunk->off, chunk->len))
 			continue;
 		if (chunk->len <= numbers) { /* no two of them have the same bytes */
 			numbers -= chunk->len;
-			look_into(f, chunk);
+			if (chunk->len)
+				look_at(f, chunk->off, chunk->len, 0);
+			look_behind(f, chunk, chunk->len);
 		} else if (odd++ < MOST_ODD) {
 			look_at_item(f, chunk);
 		}

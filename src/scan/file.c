@@ -307,6 +307,15 @@ static bool scan_named_kind(struct viewed_file *l)
 	return true;
 }
 
+static void scan_unpickled(struct viewed_file *l)
+{
+	find_stream(l);
+	if (l->is_stream || l->is_odd_stream)
+		ckpt_scan_legacy(l->s, l->source, CKPT_SCAN_PART);
+	else if (is_pickle(l))
+		scan_bare(l);
+}
+
 static bool scan_all_ways(struct viewed_file *l)
 {
 	bool tar = ckpt_scan_is_tar(l->head, l->len), named, pickle;
@@ -356,6 +365,10 @@ bool ckpt_scan_source(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 	if (s->depth > MOST_DEPTH) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
 			       "files in files, more than %d deep", MOST_DEPTH);
+		return true;
+	}
+	if (flags & CKPT_SCAN_UNPICKLED) {
+		scan_unpickled(&l);
 		return true;
 	}
 	return scan_all_ways(&l);

@@ -67,6 +67,7 @@ struct window {
 	struct ckpt_source *source;
 	uint8_t *bytes; /* malloc: WINDOW of them */
 	uint64_t off, size;
+	uint64_t limit; /* no line is read on behind it */
 	size_t len;
 };
 
@@ -102,10 +103,10 @@ static unsigned width_of_length(uint8_t code)
 	}
 }
 
-/* Behind the next end of a line at POS or later; 0: there is none. */
+/* Behind the next end of a line at POS or later; 0: there is none up to the limit. */
 static uint64_t behind_line(struct window *w, uint64_t pos)
 {
-	for (; pos < w->size && fill(w, pos); pos += w->len) {
+	for (; pos < w->limit && fill(w, pos); pos += w->len) {
 		const uint8_t *at = memchr(w->bytes, '\n', w->len);
 
 		if (at)
@@ -114,7 +115,7 @@ static uint64_t behind_line(struct window *w, uint64_t pos)
 	return 0;
 }
 
-/* Behind the opcode at the beginning of the window, whose operand is longer than that; 0: than the file. */
+/* Behind the opcode at the beginning of the window, whose operand is longer than that; 0: than the file, or it is a line too long. */
 static uint64_t behind_long(struct window *w)
 {
 	uint8_t code = w->bytes[0];
@@ -130,47 +131,75 @@ static uint64_t behind_long(struct window *w)
 	return pos && (code == CKPT_OP_GLOBAL || code == CKPT_OP_INST) ? behind_line(w, pos) : pos;
 }
 
+/*
+ * A line (a name, a number, a quoted text) that begins with a zero byte, which no unpickler takes: many whole numbers of tensors
+ * look so.
+ */
+static bool is_broken_line(const uint8_t *bytes, size_t len)
+{
+	return len > 1 && !bytes[1] && memchr("cigpPILFS", bytes[0], 9);
+}
+
+enum step {
+	STEP_OPCODE,
+	STEP_LONG, /* one whose operand is longer than the window: of OP the code is set */
+	STEP_NONE, /* there is none, the file ends in its operand, or an error was said */
+	STEP_CUT,  /* it is a line that ends behind the limit */
+};
+
+/* The opcode at *POS, and behind it. */
+static enum step next(struct window *w, uint64_t *pos, struct ckpt_op *op)
+{
+	for (;;) {
+		uint64_t end = w->off + w->len;
+		struct ckpt_reader r;
+
+		if ((*pos < w->off || *pos >= end || (end - *pos < MARGIN && end < w->size)) && !fill(w, *pos))
+			return STEP_NONE;
+		r = (struct ckpt_reader){ .data = w->bytes + (*pos - w->off), .len = w->len - (size_t)(*pos - w->off) };
+		if (is_broken_line(r.data, r.len))
+			return STEP_NONE;
+		if (ckpt_op_read(&r, op, NULL) == 0) {
+			*pos += r.pos;
+			return STEP_OPCODE;
+		}
+		if (!r.bad || w->off + w->len == w->size)
+			return STEP_NONE;
+		if (*pos == w->off) {
+			op->code = w->bytes[0];
+			*pos = behind_long(w);
+			return *pos ? STEP_LONG : w->limit < w->size && !width_of_length(op->code) ? STEP_CUT : STEP_NONE;
+		}
+		if (!fill(w, *pos))
+			return STEP_NONE;
+	}
+}
+
 static enum ckpt_scan_beginning walk(struct window *w, uint64_t *walked)
 {
+	struct ckpt_op op = { 0 };
 	uint64_t pos = 0;
 	bool magic = false;
 
 	while (pos < w->size) {
-		uint64_t end = w->off + w->len;
-		struct ckpt_reader r = { 0 };
-		struct ckpt_op op;
+		uint64_t start = pos;
+		enum step step = next(w, &pos, &op);
 
-		if ((pos < w->off || pos >= end || (end - pos < MARGIN && end < w->size)) && !fill(w, pos))
+		if (step == STEP_LONG) /* a number so long may have any zeros */
+			magic |= op.code == CKPT_OP_LONG4 || op.code == CKPT_OP_INT || op.code == CKPT_OP_LONG;
+		else if (step != STEP_OPCODE)
 			return CKPT_SCAN_NO_STREAM;
-		r = (struct ckpt_reader){ .data = w->bytes + (pos - w->off), .len = w->len - (size_t)(pos - w->off) };
-		if (ckpt_op_read(&r, &op, NULL) == 0) {
-			if (op.code == CKPT_OP_STOP)
-				return magic && pos + 1 < w->size ? CKPT_SCAN_STREAM : CKPT_SCAN_NO_STREAM;
-			magic |= may_be_magic(&op);
-			pos += r.pos;
-			*walked += r.pos;
-			continue;
-		}
-		/* no opcode, or the file ends in its operand */
-		if (!r.bad || w->off + w->len == w->size)
-			return CKPT_SCAN_NO_STREAM;
-		if (pos != w->off) {
-			if (!fill(w, pos))
-				return CKPT_SCAN_NO_STREAM;
-			continue;
-		}
-		/* a number so long may have any zeros */
-		magic |= w->bytes[0] == CKPT_OP_LONG4 || w->bytes[0] == CKPT_OP_INT || w->bytes[0] == CKPT_OP_LONG;
-		pos = behind_long(w);
-		if (!pos)
-			return CKPT_SCAN_NO_STREAM;
+		else if (op.code == CKPT_OP_STOP)
+			return magic && pos < w->size ? CKPT_SCAN_STREAM : CKPT_SCAN_NO_STREAM;
+		else
+			magic |= may_be_magic(&op), *walked += pos - start;
 	}
 	return CKPT_SCAN_NO_STREAM;
 }
 
 enum ckpt_scan_beginning ckpt_scan_first_pickle(struct ckpt_scanner *s, struct ckpt_source *source)
 {
-	struct window w = { .s = s, .source = source, .size = ckpt_source_size(source) };
+	struct window w = { .s = s, .source = source, .size = ckpt_source_size(source), .limit = ckpt_source_size(source) };
 	enum ckpt_scan_beginning begins;
 	uint64_t walked = 0;
 
@@ -182,4 +211,41 @@ enum ckpt_scan_beginning ckpt_scan_first_pickle(struct ckpt_scanner *s, struct c
 	s->pickle_budget -= walked / WALK; /* it is not longer than that */
 	free(w.bytes);
 	return begins;
+}
+
+static enum ckpt_scan_reach reach_in(struct window *w, uint64_t end)
+{
+	struct ckpt_op op = { 0 };
+	uint64_t pos = 0;
+	bool magic = false;
+
+	while (pos < w->limit) {
+		enum ckpt_scan_reach reach = pos < end ? CKPT_SCAN_ENDS_BEFORE : CKPT_SCAN_GOES_ON;
+
+		switch (next(w, &pos, &op)) {
+		case STEP_NONE: return reach;
+		case STEP_CUT: return CKPT_SCAN_GOES_FAR;
+		case STEP_LONG: magic = true; break;
+		case STEP_OPCODE:
+			if (op.code == CKPT_OP_FRAME && op.number > w->size - pos)
+				return reach;
+			if (op.code == CKPT_OP_STOP)
+				return magic ? CKPT_SCAN_GOES_ON : reach;
+			magic |= may_be_magic(&op);
+		}
+	}
+	return w->limit < w->size ? CKPT_SCAN_GOES_FAR : CKPT_SCAN_GOES_ON;
+}
+
+enum ckpt_scan_reach ckpt_scan_reach_of(struct ckpt_scanner *s, struct ckpt_source *source, uint64_t end, uint64_t limit)
+{
+	struct window w = { .s = s, .source = source, .size = ckpt_source_size(source), .limit = limit };
+	enum ckpt_scan_reach reach = CKPT_SCAN_ENDS_BEFORE;
+
+	w.bytes = malloc(WINDOW);
+	s->no_memory |= !w.bytes;
+	if (w.bytes)
+		reach = reach_in(&w, end);
+	free(w.bytes);
+	return reach;
 }

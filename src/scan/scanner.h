@@ -176,11 +176,22 @@ enum ckpt_scan_beginning ckpt_scan_begins_stream(const uint8_t *bytes, size_t le
 /* The same of a whole file. NOT_YET: of so many bytes in files in files nobody looks at any more. */
 enum ckpt_scan_beginning ckpt_scan_first_pickle(struct ckpt_scanner *s, struct ckpt_source *source);
 
+/* Where a pickle ends, or all that torch.load reads, which begins with one. */
+enum ckpt_scan_reach {
+	CKPT_SCAN_ENDS_BEFORE, /* ... END, or breaks off there */
+	CKPT_SCAN_GOES_ON,     /* behind END */
+	CKPT_SCAN_GOES_FAR,    /* behind LIMIT */
+};
+
+/* SOURCE to an unpickler that reads on, though END bytes of it are meant to be all (first_pickle.c). END <= LIMIT <= its size. */
+enum ckpt_scan_reach ckpt_scan_reach_of(struct ckpt_scanner *s, struct ckpt_source *source, uint64_t end, uint64_t limit);
+
 /* ---- files (file.c and those of the formats) ---- */
 
 enum ckpt_scan_file_flags {
-	CKPT_SCAN_TOP = 1 << 0,	 /* the file itself, which torch.load would be given */
-	CKPT_SCAN_PART = 1 << 1, /* of something larger: of no kind is nothing to complain of */
+	CKPT_SCAN_TOP = 1 << 0,	      /* the file itself, which torch.load would be given */
+	CKPT_SCAN_PART = 1 << 1,      /* of something larger: of no kind is nothing to complain of */
+	CKPT_SCAN_UNPICKLED = 1 << 2, /* ... of which its end is not known: it is a pickle, or a stream of torch, or nothing */
 };
 
 /* Whatever SOURCE is. False: of no kind that holds code; then nothing was found. */

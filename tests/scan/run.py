@@ -124,6 +124,7 @@ def zstd_stored(data, block=1 << 17):
     return b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) + b"".join(struct.pack("<I", (n == len(blocks) - 1) | len(one) << 3)[:3] + one for n, one in enumerate(blocks))
 
 
+GOOD_ITEM = hostile.assemble.torch_zip(hostile.assemble.GOOD)
 ZSTD_OF_A_CALL = zstd_stored(hostile.assemble.torch_zip(hostile.assemble.BAD))
 
 
@@ -291,6 +292,52 @@ def check_dcp(count, folder):
     count.expect(verdicts_of(lost.path)[1] == "unreadable", "an index whose items cannot be found is %s" % (verdicts_of(lost.path),))
     for name in sorted(os.listdir(folder)):
         check_index_alone(count, os.path.join(folder, name))
+
+
+def check_items_read_on(count, folder):
+    """torch 1.13 to 2.3 unpickle an item that is no archive from where it begins, and read on behind its end."""
+    call = hostile.assemble.SYSTEM_CALL + b"."
+    stream = hostile.assemble.legacy(body=hostile.assemble.BAD)
+    magic = len(hostile.assemble.MAGIC)
+    skipped = b"\x55\x2a\x4d\x18" + struct.pack("<I", 36 + len(call)) + bytes(36) + call + zstd_stored(GOOD_ITEM)
+    # bytes, of which so many are the item; what unpacks it; in numbers of safetensors, where all items are such
+    cases = {"empty": (call, 0), "empty_later": (b"N0" * 5000 + call, 0), "empty_proto": (b"\x80\x02" + call, 0), "stream": (stream, 0), "letter": (call, 1, None, True), "signature": (b"\x80\x02" + call, 2, None, True),
+             "text": (b"X\0\x20\0\0" + b"a" * 0x2000 + b"0" + call, 8, None, True), "line": (b"V" + b"a" * 9000 + b"\n0" + call, 4, None, True), "first_of_stream": (stream, magic, None, True), "magic": (stream, magic + 3, None, True),
+             "long": (b"N0" * 5000 + call, 10000, None, True), "packed": (skipped, len(skipped), ["stream.zstd/1"]), "packed_empty": (b"c" + call, 0, ["stream.zstd/1"])}
+    for name, case in cases.items():
+        data, length, transforms, in_safetensors = (*case, None, False)[:4]
+        made = dcp_build.Directory(os.path.join(folder, name))
+        made.tensor("a", dcp_build.numbered("float32", (4, 4)))
+        made.value("b", 1)
+        item = made.items.pop()
+        if in_safetensors:
+            item.file, item.offset = "n.safetensors", len(safetensors_of(data)) - len(data)
+            write_all(made.path, {"n.safetensors": safetensors_of(data + bytes(64))})
+        elif transforms:
+            item.file, item.offset = "p.distcp", len(zstd_stored(GOOD_ITEM))
+            write_all(made.path, {"p.distcp": zstd_stored(GOOD_ITEM) + data})
+        else:
+            item.data = hostile.hostile_readers.stored(data)
+            made.items.append(item)
+        made.write_data()
+        if item in made.items:
+            item.offset += item.data.index(data)
+        else:
+            made.items.append(item)
+        item.length, item.transforms = length, transforms
+        made.write_index()
+        verdict = verdicts_of(made.path)[1]
+        count.expect(verdict in ("inconsistent", "dangerous"), "an item behind whose end a pickle goes on (%s) is %s" % (name, verdict))
+    counters = dcp_build.Directory(os.path.join(folder, "counters"))
+    data = b"".join(struct.pack("<q", n) + struct.pack("<8f", *(0.37 * k - n for k in range(8))) for n in range(256) if n != ord("V"))
+    for number in range(len(data) // 40):
+        counters.tensor("n%d" % number, dcp_build.numbered("int64", (1,)))
+        item = counters.items[-1]
+        item.file, item.offset, item.length = "n.safetensors", len(safetensors_of(data)) - len(data) + 40 * number, 8
+    write_all(counters.path, {"n.safetensors": safetensors_of(data)})
+    counters.write_index()
+    _, found = scanned.scan(counters.path)
+    count.expect({one["verdict"] for one in found.values()} == {"plain", "needs-objects"}, "counters as numbers are %s" % found)
 
 
 def check_long_row(count, folder):
@@ -604,6 +651,7 @@ def main():
         check_hf_index(count, folder)
     with scanned.Folder("dcp") as folder:
         check_dcp(count, folder)
+        check_items_read_on(count, os.path.join(folder, "read_on"))
         check_long_row(count, folder)
     _, found = scanned.scan(FIXTURES)
     for path, one in found.items():
