@@ -19,6 +19,7 @@ enum kind {
 	TREE,	  /* JSON in a text, with names and keys of dicts in it */
 	GUARD,
 	FREE,	  /* a literal in the source, or not in it; formulas are looked at elsewhere */
+	STACK,	  /* of modules, by whose names torch.export.unflatten() writes getattr(self, "NAME") */
 	METADATA, /* an object of such */
 	RANGES,	  /* an object whose keys are formulas of sizes: "2*s0" */
 };
@@ -57,6 +58,13 @@ static uint8_t kind_of(const char *key, size_t len)
 	return NAME;
 }
 
+static uint8_t kind_in_metadata(const char *key, size_t len)
+{
+	if (len == 4 && !memcmp(key, "name", 4))
+		return NAME;
+	return len == 15 && !memcmp(key, "nn_module_stack", 15) ? STACK : FREE;
+}
+
 /* Letters of any language, digits, and what is between the parts of names; blanks in keys of dicts. */
 static bool is_name(const char *text, size_t len, bool is_key)
 {
@@ -69,6 +77,15 @@ static bool is_name(const char *text, size_t len, bool is_key)
 			return false;
 	}
 	return true;
+}
+
+/* Would it end where a source of Python has it in quotes? A line end that JSON spells out was read as '?'. */
+static bool leaves_quotes(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((uint8_t)text[i] < ' ' || text[i] == '"' || text[i] == '\\' || text[i] == '?')
+			return true;
+	return false;
 }
 
 /* "u12", "zuf3": torch 2.14 counts up to that number, one by one, and int() takes more than digits. */
@@ -103,6 +120,8 @@ static bool is_fine(struct reader *r, uint8_t kind, size_t len)
 	case FREE:
 	case METADATA:
 		return true;
+	case STACK:
+		return !leaves_quotes(r->text, len);
 	case GUARD:
 		return ckpt_scan_export_is_guard(r->text, len);
 	case TREE:
@@ -123,7 +142,7 @@ static bool read_text(struct reader *r)
 
 	if (ckpt_json_skip(&r->c, ':')) { /* it is a key */
 		/* in a tree the name of a class stands so, which is imported: ckpt_scan_export_imports() looks at it */
-		r->next = r->in_tree ? (len == 3 && !memcmp(r->text, "fqn", 3) ? FREE : TREE) : around == METADATA && !(len == 4 && !memcmp(r->text, "name", 4)) ? FREE : kind_of(r->text, len);
+		r->next = r->in_tree ? (len == 3 && !memcmp(r->text, "fqn", 3) ? FREE : TREE) : around == METADATA ? kind_in_metadata(r->text, len) : kind_of(r->text, len);
 		fits = is_fine(r, around == METADATA || around == RANGES || r->in_tree ? around : NAME, len);
 	} else {
 		fits = is_fine(r, r->next, len);

@@ -737,14 +737,14 @@ def program_texts():
             "in an array of a name": lambda: node["inputs"][0].update(name=[[text]]), "beside a literal": lambda: node["inputs"].append({"arg": {"as_string": "x", "name": text}}),
             "in a literal": lambda: node["inputs"].append({"arg": {"as_string": {"name": text}}}), "in an object of a tree": lambda: call["signature"].update(in_spec={"name": text}),
             "literal": lambda: node["inputs"].append({"arg": {"as_string": text}}), "literals": lambda: node["inputs"].append({"arg": {"as_strings": ["x", text]}}),
-            "trace": lambda: node["metadata"].update(stack_trace=text), "result": lambda: call["signature"].update(out_spec=tree([text])), "note": lambda: whole["graph_module"]["metadata"].update(x=text),
+            "trace": lambda: node["metadata"].update(stack_trace=text), "stack": lambda: node["metadata"].update(nn_module_stack="L__self__,,__main__.M;L__self___sub,%s,__main__.S" % text), "result": lambda: call["signature"].update(out_spec=tree([text])), "note": lambda: whole["graph_module"]["metadata"].update(x=text),
             "guard": lambda: whole.update(guards_code=["L['x'].size()[0] > 1", text]),
         }
         places[at]()
         return whole, sorted(places)
 
     free = ("literal", "literals", "trace", "result", "note")
-    code = ("x=open('/w/C','w')", "x:open(1)", "x\nimport os", "x;y", "a[b]", "f(x)", "x,*y", 'a") or ("', "x#", "lambda:0", "a\\", "{a()}", "[x for x in open(1)]", "a%b", "a\u3000=1", "x\ty", "a\u0000b")
+    code = ("x=open('/w/C','w')", "x:open(1)", "x\nimport os", "x;y", 'x")\rprint(1)\rdef f(self):\r    ("', 'x" + open(1) + "', "a[b]", "f(x)", "x,*y", 'a") or ("', "x#", "lambda:0", "a\\", "{a()}", "[x for x in open(1)]", "a%b", "a\u3000=1", "x\ty", "a\u0000b")
     names = ("x", "p_lin_weight", "größe", "层", "L__self__", "d.my-key", "a/b", "_", "", "layers.0@1")
     guards = ("L['x'].size()[0] >= 2", "(L['x'].size()[0]) == 64 or ((L['x'].size()[0]) % 64) == 0", "L['x'].size()[0] > 3 and (L['x'].size()[0] % 64) == 0", "math.trunc(torch.sym_float(L['x'].size()[0]) ** 0.5) == 7", "1 + (L['x'].size()[0] & 3) >= 0", "L['x'].size()[0] ** 2.0000000000000000 > 1", "(L['flat_args'][0].size()[0] // 2) <= L['flat_args'][1].size()[0] + L['flat_args'][0].size()[0]", "L['l'][1].size()[0] == L['p'].a.size()[0]", "3*L['d']['in put'].stride()[-1] % 4 == 0 and not L['x'].storage_offset() > 1",
               "math.floor(L['x'].size()[0] / 2) != max(2, L['y'].size()[0]**2)", "torch.sym_max(1, L['s']) < 2 if L['x'].size()[0] > 1 else True", "-L['s'] + 0.5 > 1", "math.inf > L['s']")
@@ -755,7 +755,8 @@ def program_texts():
         if at == "guard":
             texts = [(text, {"needs-objects"}) for text in guards] + [(text, {"dangerous"}) for text in not_guards]
         else:
-            texts = [(text, {"needs-objects"}) for text in names] + [(text, {"needs-objects"} if at in free else {"dangerous"}) for text in code]
+            texts = [(text, {"needs-objects"}) for text in names]
+            texts += [(text, {"needs-objects"} if at in free or (at == "stack" and not re.search(r'[\x00-\x1f"\\]', text)) else {"dangerous"}) for text in code]
         for text, wanted in texts:
             for form in ("old", "new") if number % 7 == 0 else ("new",):
                 record = Member("serialized_exported_program.json" if form == "old" else "m/models/model.json", json.dumps(program(at, text)[0], ensure_ascii=number % 2 == 0).encode())
