@@ -6,6 +6,7 @@
  */
 #include "base/ascii.h"
 #include "scan/kinds.h"
+#include "scan/numpy.h"
 
 #include "base/text.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_HEADER = 1 << 20, MOST_DIMENSIONS = 32, MOST_NESTED = 16, FEW_ITEMS = 4096 /* as in numpy.c */ };
+enum { MOST_HEADER = 1 << 20, MOST_DIMENSIONS = 32, MOST_NESTED = 16 };
 static const uint64_t MOST_PICKLE = (uint64_t)1 << 30;
 
 struct header_cursor {
@@ -22,6 +23,7 @@ struct header_cursor {
 
 struct header {
 	uint64_t nbytes, count; /* COUNT: items */
+	uint64_t lists; /* product of the sizes that are not 0 */
 	unsigned ndim;
 	bool has_text, is_big; /* items are texts of 4 bytes a character, the highest first */
 	bool has_objects;      /* what follows is a pickle */
@@ -103,11 +105,11 @@ static bool read_shape(struct header_cursor *c, struct header *h)
 {
 	uint64_t n;
 
-	h->count = 1;
+	h->count = h->lists = 1;
 	if (!skip_text(c, "("))
 		return false;
 	for (; !skip_text(c, ")"); h->ndim++) {
-		if (!read_number(c, &n) || __builtin_mul_overflow(h->count, n, &h->count))
+		if (!read_number(c, &n) || __builtin_mul_overflow(h->count, n, &h->count) || __builtin_mul_overflow(h->lists, n ? n : 1, &h->lists))
 			return false;
 		/* (2) is a number */
 		if (!skip_text(c, ", ") && !skip_text(c, ",") && (c->at == c->end || *c->at != ')' || !h->ndim))
@@ -241,9 +243,9 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", start + h.nbytes,
 			       "%" PRIu64 " bytes follow the array", size - start - h.nbytes);
 	ok = ok && !h.has_objects;
-	if (ok && (h.ndim > MOST_DIMENSIONS || (h.count > FEW_ITEMS && h.count > h.nbytes)))
+	if (ok && (h.ndim > MOST_DIMENSIONS || (h.count > CKPT_NUMPY_FEW_ITEMS && h.count > h.nbytes) || (!h.count && h.lists > CKPT_NUMPY_EMPTY_LISTS)))
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "arguments", 0,
-			       "an array of more than %d dimensions, or of very many items without bytes", MOST_DIMENSIONS);
+			       "an array of more than %d dimensions, of very many items without bytes, or of very many lists without items", MOST_DIMENSIONS);
 	if (ok && h.has_text && h.nbytes <= size - start)
 		check_texts(s, source, start, &h);
 }

@@ -5,6 +5,7 @@
  * numpy writes itself is understood.
  */
 #include "base/ascii.h"
+#include "scan/numpy.h"
 #include "scan/walk.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@
  * them. Source: numpy/core/include/numpy/ndarraytypes.h (NPY_ITEM_*), descriptor.c.
  */
 enum { TEXT_FLAGS = 8, STRUCTURE_FLAGS = 16, OBJECT_FLAGS = 63, ALIGNED_FLAGS = 128 };
-enum { FEW_ITEMS = 4096, MOST_DIMENSIONS = 32, MOST_ALIGNMENT = 64, TEXT_ALIGNMENT = 4 };
+enum { MOST_DIMENSIONS = 32, MOST_ALIGNMENT = 64, TEXT_ALIGNMENT = 4 };
 
 static const struct ckpt_value *item(const struct ckpt_value *tuple, uint32_t i)
 {
@@ -117,15 +118,26 @@ static bool is_inner(const struct ckpt_value *dtype)
 	return dtype && is_numbers_dtype(dtype) && (letter_of(dtype) != 'V' || dtype->u.call->state);
 }
 
-/* Up to 32 numbers: numpy until 1.26 has room for no more, and does not look. */
+/*
+ * Up to 32 numbers: numpy until 1.26 has room for no more, and does not look. Beside a zero the others
+ * are bounded, for so many empty lists tolist() makes.
+ */
 bool ckpt_scan_is_short_shape(const struct ckpt_value *shape)
 {
+	bool is_empty = false, are_many = false;
+	int64_t lists = 1;
+
 	if (!is_kind(shape, CKPT_TUPLE) || shape->u.seq.count > MOST_DIMENSIONS)
 		return false;
-	for (uint32_t i = 0; i < shape->u.seq.count; i++)
-		if (!is_kind(item(shape, i), CKPT_INT) || item(shape, i)->u.integer < 0)
+	for (uint32_t i = 0; i < shape->u.seq.count; i++) {
+		const struct ckpt_value *size = item(shape, i);
+
+		if (!is_kind(size, CKPT_INT) || size->u.integer < 0)
 			return false;
-	return true;
+		is_empty |= !size->u.integer;
+		are_many |= __builtin_mul_overflow(lists, size->u.integer ? size->u.integer : 1, &lists) || lists > CKPT_NUMPY_EMPTY_LISTS;
+	}
+	return !is_empty || !are_many;
 }
 
 static bool is_name(const struct ckpt_value *v)
@@ -327,7 +339,7 @@ static bool are_few(const struct ckpt_value *shape, const struct ckpt_value *dat
 	for (uint32_t i = 0; i < shape->u.seq.count; i++)
 		if (__builtin_mul_overflow(n, (uint64_t)item(shape, i)->u.integer, &n))
 			return false;
-	return n <= (most > FEW_ITEMS ? most : FEW_ITEMS);
+	return n <= (most > CKPT_NUMPY_FEW_ITEMS ? most : CKPT_NUMPY_FEW_ITEMS);
 }
 
 /* Bytes of Python 2, as latin1 has them, are as many as the array has: as utf-8 they are fewer, which numpy refuses. */

@@ -427,7 +427,7 @@ bool ckpt_scan_holds_numbers(const struct ckpt_value *v);
 
 /*
  * The shape of an array of numpy: a literal tuple of up to 32 numbers, as more than that is too
- * much for numpy until 1.26.
+ * much for numpy until 1.26; of one without items the product of the others is bounded.
  */
 bool ckpt_scan_is_short_shape(const struct ckpt_value *shape);
 bool ckpt_scan_is_dtype_text(const struct ckpt_value *v);

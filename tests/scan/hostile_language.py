@@ -161,8 +161,11 @@ def numpys():
     array = NAME("numpy.core.multiarray", "_reconstruct") + value((NAME("numpy", "ndarray"), (0,), blob(b"b"))) + b"R"
     data = value((1, (1,), b"h\x07", False, blob(bytes(8))))
     fine = dtype() + b"q\x07" + state() + b"b0"
+    for name, shape, wanted in (("images", (0, 3, 1024, 1024), {"plain"}), ("lists", (1 << 31, 0), NOT_PLAIN), ("product", (1 << 13, 0, 1 << 13), NOT_PLAIN), ("behind", (0, 1 << 40), NOT_PLAIN), ("far", (1 << 40, 0, 1 << 40), NOT_PLAIN)):
+        both("array_empty_%s" % name, fine + array + value((1, shape, b"h\x07", False, blob(b""))) + b"b", "an array without items, of which tolist() makes more lists than there is memory for", wanted)
+        sample("npy_empty_%s.npy" % name, npy("{'descr': '<f8', 'fortran_order': False, 'shape': %s, }" % (shape,), b""), "the same as a file", wanted)
     both("dtype_fine", fine + array + data + b"b", "an array as numpy writes it", {"plain"})
-    for name, shape, wanted in (("fine", (1,), {"plain"}), ("zero", (0, 1 << 62), NOT_PLAIN), ("zeros", (0, 1 << 62, 1 << 62), NOT_PLAIN), ("few", (0, 1 << 30), {"plain"})):
+    for name, shape, wanted in (("fine", (1,), {"plain"}), ("zero", (0, 1 << 62), NOT_PLAIN), ("zeros", (0, 1 << 62, 1 << 62), NOT_PLAIN), ("few", (0, 1 << 24), {"plain"})):
         of_shape = array + value((1, shape, b"h\x07", False, blob(bytes(8) if shape == (1,) else b""))) + b"b"
         for function in ("_rebuild_xla_tensor", "_rebuild_device_tensor_from_numpy"):
             both("array_countable_%s_%s" % (function, name), fine + reduce_("torch._utils", function, of_shape, NAME("torch", "float64"), "cpu", False),
