@@ -60,6 +60,9 @@ POINT = re.compile(r'%[-+ #0-9.*]*[lL]?[aAeEfFgG]')
 # what the command prints by the functions of the C library, or by its own that go on to them
 PRINTED = re.compile(r'\b(?:printf|fprintf|snprintf|asprintf|complain|hint|wrong_usage)\s*\((?:[^"();]|\([^()]*\))*((?:"(?:[^"\\]|\\.)*"\s*)+)')
 NO_POINT = re.compile(r'%[-+ 0-9]*[.]0f')
+# ... and jansson, which reads and writes it by the locale
+JANSSON = re.compile(r'\bjson_(?:load|dump)\w*\(')
+WITH_LOCALE = {"src/base/json.h"}
 WITH_POINT = {"src/base/double.c", "src/broadcast/disk_space.c"}
 
 
@@ -92,6 +95,8 @@ def formats(source):
         for path in (os.path.join(top, name) for name in names if name.endswith((".c", ".h"))):
             with open(path, encoding="utf-8") as stream:
                 for number, line in enumerate(stream, 1):
+                    if JANSSON.search(line) and not line.lstrip().startswith(("*", "/*")) and os.path.relpath(path, source) not in WITH_LOCALE:
+                        yield "%s:%d: jansson goes by the locale: base/json.h" % (os.path.relpath(path, source), number)
                     for text in re.findall(r'"((?:[^"\\]|\\.)*)"', line):
                         text = NO_POINT.sub("", text.replace("%%", ""))
                         if POINT.search(text) and os.path.relpath(path, source) not in WITH_POINT:

@@ -19,4 +19,14 @@ static inline json_t *ckpt_json_load(const char *text, size_t len, size_t flags,
 	return json;
 }
 
+/* json_dumps() likewise: it writes the sign as the locale has it, and takes its first byte for all of it. To be released with free(). */
+static inline char *ckpt_json_dump(const json_t *json, size_t flags)
+{
+	locale_t before = ckpt_c_locale_enter();
+	char *text = json_dumps(json, flags);
+
+	ckpt_c_locale_leave(before);
+	return text;
+}
+
 #endif

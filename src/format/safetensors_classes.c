@@ -193,7 +193,7 @@ static int rename_list(struct classes *c, struct ckpt_safetensors_pair *pair,
 			json_array_append_new(now, json_string((const char *)(uintptr_t)*at));
 	}
 	if (json_is_array(was) && !json_equal(was, now)) {
-		text = json_dumps(now, JSON_ENSURE_ASCII);
+		text = ckpt_json_dump(now, JSON_ENSURE_ASCII);
 		pair->value = text ? ckpt_arena_copy(c->list->arena, text, strlen(text)) : NULL;
 		pair->value_len = text ? (uint32_t)strlen(text) : 0;
 	}

@@ -125,7 +125,7 @@ static int join_names(struct set_pairs *s, struct ckpt_safetensors_pair *pair, c
 			fine = json_array_append(all, one) == 0;
 	}
 	if (fine && json_array_size(all) > had) {
-		text = json_dumps(all, JSON_ENSURE_ASCII);
+		text = ckpt_json_dump(all, JSON_ENSURE_ASCII);
 		pair->value = text ? ckpt_arena_copy(s->arena, text, strlen(text)) : NULL;
 		pair->value_len = text ? (uint32_t)strlen(text) : 0;
 		fine = pair->value;

@@ -222,7 +222,7 @@ bool ckpt_hf_index_is_taken(const char *key)
 static int keep_other(struct ckpt_hf_index *x, const char *key, const json_t *value, bool in_metadata, struct ckpt_error *err)
 {
 	struct ckpt_hf_other *grown = ckpt_grow(x->others, x->other_count, &x->other_cap, sizeof(*grown));
-	char *json = json_dumps(value, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+	char *json = ckpt_json_dump(value, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
 	const char *text = json_string_value(value);
 	struct ckpt_hf_other other = { .in_metadata = in_metadata };
 
