@@ -436,6 +436,11 @@ class Bench:
         self.ratio_row("scan 1000 files of 1 MiB", ours, "zipfile, genops", theirs, ">= 4 x faster", lambda r: r >= 4, inverse=True)
         self.time_row("  its time", ours, 5)
         self.peak_row("  its memory", ours.kib, 64)
+        if os.environ.get("CKPT_OLD"):  # of few and of many storages: what is done once for a file, and once for each
+            for tensors in (1, 16, 400):
+                source = self.files(1 << 20, tensors, 1000)
+                ours, before = self.series(source, *(self.command(one, "scan", source) for one in (self.ckpt, os.environ["CKPT_OLD"])))
+                self.ratio_row("scan 1000 files, tensors: %d" % tensors, ours, "ckpt before", before, "ratio <= 1.30", lambda r: r <= 1.3)
 
     def case_diff(self):
         """Both files have to be read, as cmp does, which ends at the first difference: it gets a copy."""
