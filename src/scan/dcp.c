@@ -5,6 +5,7 @@
  * has to be one of these: elsewhere it could lie in the bytes of a tensor, which nobody takes for a
  * file.
  */
+#include "scan/kinds.h"
 #include "scan/zip.h"
 
 #include "base/grow.h"
@@ -113,22 +114,34 @@ static void look_at(struct data_file *f, uint64_t off, uint64_t len, unsigned fl
 	ckpt_source_unref(part);
 }
 
+/* Python's tarfile asks for no more than a header. */
+static bool begins_as_tar(struct ckpt_source *rest)
+{
+	uint8_t header[512];
+
+	return ckpt_source_size(rest) >= sizeof(header) && ckpt_source_read(rest, 0, header, sizeof(header), NULL) == 0 && ckpt_scan_is_tar(header, sizeof(header));
+}
+
 /*
- * torch 1.13 to 2.3 give an item that is no archive to an unpickler that knows where it begins, and reads on behind its end
- * (_ReaderView of torch/distributed/checkpoint/filesystem.py). OWN: as many bytes of it are looked into as what they are.
+ * torch 1.13 to 2.3 give an item that is no archive to readers of tars and pickles that know where it begins, and read on behind
+ * its end (_ReaderView of torch/distributed/checkpoint/filesystem.py). OWN: as many bytes of it are looked into as what they are.
  */
 static void look_behind(struct data_file *f, const struct ckpt_dcp_chunk *chunk, uint64_t own)
 {
 	uint64_t size = ckpt_source_size(f->source), left = chunk->off < size ? size - chunk->off : 0, len;
 	struct ckpt_source *rest;
 	enum ckpt_scan_reach reach;
+	bool is_tar;
 
 	if (own > left || ckpt_source_slice(f->source, chunk->off, left, &rest, NULL) < 0)
 		return;
 	len = left - own > BEHIND ? own + BEHIND : left;
-	reach = ckpt_scan_reach_of(f->s, rest, own, len);
+	is_tar = begins_as_tar(rest);
+	reach = is_tar ? CKPT_SCAN_ENDS_BEFORE : ckpt_scan_reach_of(f->s, rest, own, len);
 	ckpt_source_unref(rest);
-	if (reach == CKPT_SCAN_GOES_FAR)
+	if (is_tar)
+		ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET, "the item at 0x%" PRIx64 " begins as a tar archive: torch 1.13 to 2.3 read on behind its end", chunk->off);
+	else if (reach == CKPT_SCAN_GOES_FAR)
 		ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET, "the item at 0x%" PRIx64 " begins as a pickle that ends far behind it: torch 1.13 to 2.3 read on there", chunk->off);
 	else if (reach == CKPT_SCAN_GOES_ON)
 		look_at(f, chunk->off, len, CKPT_SCAN_UNPICKLED);
