@@ -19,7 +19,7 @@ enum kind {
 	TREE,	  /* JSON in a text, with names and keys of dicts in it */
 	GUARD,
 	FREE,	  /* a literal in the source, or not in it; formulas are looked at elsewhere */
-	STACK,	  /* of modules, by whose names torch.export.unflatten() writes getattr(self, "NAME") */
+	QUOTED,	  /* names of modules and parameters, which the source has as getattr(self, "NAME") where they are none of Python */
 	METADATA, /* an object of such */
 	RANGES,	  /* an object whose keys are formulas of sizes: "2*s0" */
 };
@@ -50,7 +50,8 @@ static uint8_t kind_of(const char *key, size_t len)
 		uint8_t kind;
 	} known[] = { { "expr_str", FREE },    { "as_string", FREE },	    { "as_strings", FREE }, { "out_spec", FREE },	{ "torch_version", FREE },
 		      { "in_spec", TREE },     { "guards_code", GUARD },    { "metadata", METADATA },
-		      { "range_constraints", RANGES } };
+		      { "range_constraints", RANGES }, { "parameter_name", QUOTED }, { "buffer_name", QUOTED },
+		      { "tensor_constant_name", QUOTED }, { "fqn", QUOTED } };
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strlen(known[i].key) == len && !memcmp(known[i].key, key, len))
@@ -62,7 +63,7 @@ static uint8_t kind_in_metadata(const char *key, size_t len)
 {
 	if (len == 4 && !memcmp(key, "name", 4))
 		return NAME;
-	return len == 15 && !memcmp(key, "nn_module_stack", 15) ? STACK : FREE;
+	return len == 15 && !memcmp(key, "nn_module_stack", 15) ? QUOTED : FREE;
 }
 
 /* Letters of any language, digits, and what is between the parts of names; blanks in keys of dicts. */
@@ -120,7 +121,7 @@ static bool is_fine(struct reader *r, uint8_t kind, size_t len)
 	case FREE:
 	case METADATA:
 		return true;
-	case STACK:
+	case QUOTED:
 		return !leaves_quotes(r->text, len);
 	case GUARD:
 		return ckpt_scan_export_is_guard(r->text, len);

@@ -756,7 +756,7 @@ def program_texts():
             texts = [(text, {"needs-objects"}) for text in guards] + [(text, {"dangerous"}) for text in not_guards]
         else:
             texts = [(text, {"needs-objects"}) for text in names]
-            texts += [(text, {"needs-objects"} if at in free or (at == "stack" and not re.search(r'[\x00-\x1f"\\]', text)) else {"dangerous"}) for text in code]
+            texts += [(text, {"needs-objects"} if at in free or (at in ("stack", "parameter", "module") and not re.search(r'[\x00-\x1f"\\]', text)) else {"dangerous"}) for text in code]
         for text, wanted in texts:
             for form in ("old", "new") if number % 7 == 0 else ("new",):
                 record = Member("serialized_exported_program.json" if form == "old" else "m/models/model.json", json.dumps(program(at, text)[0], ensure_ascii=number % 2 == 0).encode())
