@@ -142,7 +142,7 @@ static void look_behind(struct data_file *f, const struct ckpt_dcp_chunk *chunk,
 	if (is_tar)
 		ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET, "the item at 0x%" PRIx64 " begins as a tar archive: torch 1.13 to 2.3 read on behind its end", chunk->off);
 	else if (reach == CKPT_SCAN_GOES_FAR)
-		ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET, "the item at 0x%" PRIx64 " begins as a pickle that ends far behind it: torch 1.13 to 2.3 read on there", chunk->off);
+		ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET, "the item at 0x%" PRIx64 " begins as a pickle, and torch 1.13 to 2.3 read on elsewhere", chunk->off);
 	else if (reach == CKPT_SCAN_GOES_ON)
 		look_at(f, chunk->off, len, CKPT_SCAN_UNPICKLED);
 }

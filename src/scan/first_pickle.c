@@ -230,7 +230,7 @@ static enum ckpt_scan_reach reach_in(struct window *w, uint64_t end)
 			if (op.code == CKPT_OP_FRAME && op.number > w->size - pos)
 				return reach;
 			if (op.code == CKPT_OP_STOP)
-				return magic ? CKPT_SCAN_GOES_ON : reach;
+				return magic ? CKPT_SCAN_GOES_FAR : reach;
 			magic |= may_be_magic(&op);
 		}
 	}

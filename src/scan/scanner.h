@@ -180,7 +180,7 @@ enum ckpt_scan_beginning ckpt_scan_first_pickle(struct ckpt_scanner *s, struct c
 enum ckpt_scan_reach {
 	CKPT_SCAN_ENDS_BEFORE, /* ... END, or breaks off there */
 	CKPT_SCAN_GOES_ON,     /* behind END */
-	CKPT_SCAN_GOES_FAR,    /* behind LIMIT */
+	CKPT_SCAN_GOES_FAR,    /* behind LIMIT, or to the storages of a stream of torch */
 };
 
 /* SOURCE to an unpickler that reads on, though END bytes of it are meant to be all (first_pickle.c). END <= LIMIT <= its size. */

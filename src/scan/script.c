@@ -414,12 +414,26 @@ static size_t end_of_line(const uint8_t *text, size_t len, size_t at)
 }
 
 /*
+ * "c = -1" in the body of a class: torch writes types with all but lists of names (__parameters__) and enumerations, and 1.13
+ * crashes where there is none. NAME is the first word up to AT, where a '=' is.
+ */
+static bool has_no_type(const struct word *name, const uint8_t *text, size_t at)
+{
+	const uint8_t *behind = (const uint8_t *)name->at + name->len;
+
+	while (behind < text + at && (*behind == ' ' || *behind == '\t'))
+		behind++;
+	return name->len && behind == text + at && !(name->len > 4 && !memcmp(name->at, "__", 2));
+}
+
+/*
  * Line by line: functions' heads, what is outside of their bodies; these are compiled, and not run.
  */
 static void check_evaluated(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
 {
 	/* how far the head of the function is indented whose body this is */
 	size_t body = SIZE_MAX;
+	bool in_class = false; /* but for enumerations */
 
 	for (size_t at = 0, end; at < len; at = end + 1) {
 		size_t begin = at, word_at;
@@ -433,6 +447,8 @@ static void check_evaluated(struct ckpt_scan_script *script, const uint8_t *text
 		body = SIZE_MAX;
 		word_at = at;
 		next_word(text, end, &word_at, &w);
+		if (at == begin) /* "op_version_set = 1" */
+			in_class = is_word(&w, "class") && !memmem(text + at, end - at, "(Enum)", 6);
 		if (is_word(&w, "def")) {
 			const uint8_t *open = memchr(text + at, '(', len - at);
 
@@ -448,7 +464,7 @@ static void check_evaluated(struct ckpt_scan_script *script, const uint8_t *text
 			if (text[at] == '\'' || text[at] == '"') {
 				skip_text(text, end, &at);
 				at--;
-			} else if (text[at] == '=' && !is_literal(text, len, &value, is_word(&w, "__annotations__"), false)) {
+			} else if (text[at] == '=' && ((in_class && has_no_type(&w, text, at)) || !is_literal(text, len, &value, is_word(&w, "__annotations__"), false))) {
 				record_evaluated(script, text, begin, end);
 				break;
 			} else if (text[at] == '=') {

@@ -402,6 +402,10 @@ def sources():
                              ("minus_call", "x = -(state)", ""), ("while", "while True:\n      pass", ""), ("list", "x = [y for y in state]", "")):
         script("run_" + name, more + head + body + "\n    return None\n", "TorchScript whose __setstate__ runs what is not torch's", RUN)
         script("run_%s_helper" % name, more + "class N(Module):\n  def set_weight_bias(self, state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "(self).set_weight_bias(state, )\n    return None\n", "the same, in the function that sets weights", RUN)
+    for number, (line, wanted) in enumerate((("c = -1", RUN), ("c=1", RUN), ("  c  =  'x'", RUN), ("c : int = -1", {"needs-objects"}), ("c : Final[int] = -1", {"needs-objects"}), ("__buffers__ = []", {"needs-objects"}))):
+        script("run_assigned_%d" % number, "class M(Module):\n  __parameters__ = []\n  %s\n  def forward(self, x: Tensor) -> Tensor:\n    return x\n" % line, "a name without a type in a class, at which torch 1.13 crashes", wanted)
+    script("run_assigned_enum", "class E(Enum):\n  A = -1\nclass M(Module):\n  x : int\n", "an enumeration", {"needs-objects"})
+    script("run_assigned_version", "op_version_set = 1\nclass M(Module):\n  x : int\n", "as torch 1.3 begins its sources", {"needs-objects"})
     script("run_argument", "class M(Module):\n  def __setstate__(self, eq: __torch__.Z) -> NoneType:\n    x = eq(1, 1)\n", "a function's name as that of an argument", RUN)
     packing = """class M(Module):
   def __setstate__(self: __torch__.M,

@@ -302,7 +302,7 @@ def check_items_read_on(count, folder):
     skipped = b"\x55\x2a\x4d\x18" + struct.pack("<I", 36 + len(call)) + bytes(36) + call + zstd_stored(GOOD_ITEM)
     # bytes, of which so many are the item; what unpacks it; in numbers of safetensors, where all items are such
     cases = {"empty": (call, 0), "empty_later": (b"N0" * 5000 + call, 0), "empty_proto": (b"\x80\x02" + call, 0), "stream": (stream, 0), "letter": (call, 1, None, True), "signature": (b"\x80\x02" + call, 2, None, True),
-             "text": (b"X\0\x20\0\0" + b"a" * 0x2000 + b"0" + call, 8, None, True), "line": (b"V" + b"a" * 9000 + b"\n0" + call, 4, None, True), "first_of_stream": (stream, magic, None, True), "magic": (stream, magic + 3, None, True),
+             "text": (b"X\0\x20\0\0" + b"a" * 0x2000 + b"0" + call, 8, None, True), "line": (b"V" + b"a" * 9000 + b"\n0" + call, 4, None, True), "first_of_stream": (stream, magic, None, True), "magic": (stream, magic + 3, None, True), "whole_stream": (hostile.assemble.legacy(), len(hostile.assemble.legacy()), None, True),
              "long": (b"N0" * 5000 + call, 10000, None, True), "packed": (skipped, len(skipped), ["stream.zstd/1"]), "packed_empty": (b"c" + call, 0, ["stream.zstd/1"])}
     tar = hostile.assemble.tar_of(hostile.assemble.old_tar(pickle=hostile.assemble.BAD))
     for length in (0, 1, 4, 17, 512, 1024, 1536, len(tar)):
