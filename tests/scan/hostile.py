@@ -9,12 +9,14 @@ import os
 import sys
 
 import assemble
+import hostile_arrays  # noqa: F401
 import hostile_files  # noqa: F401
 import hostile_globals  # noqa: F401
 import hostile_language  # noqa: F401
 import hostile_numbers  # noqa: F401
 import hostile_objects  # noqa: F401
 import hostile_pickles  # noqa: F401
+import hostile_programs  # noqa: F401
 import hostile_readers  # noqa: F401
 import hostile_zips  # noqa: F401
 

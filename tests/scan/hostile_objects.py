@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tricks with what is made: parts of a tensor that are set as attributes, classes that act where they are made, functions of packages, sources in archives."""
+"""Tricks with what is made: parts of a tensor that are set as attributes, classes that act where they are made, functions of packages."""
 
-import json
-import re
 import struct
 import zlib
 
-from assemble import BAD, DIFFER, NOT_DECIDED, RUN, RUN_OR_DIFFER, Member, blob, call, files, legacy, proto, reduce_, sample, tar_of, torch_zip, value, zip_of
+from assemble import NOT_DECIDED, RUN, Member, blob, call, files, legacy, proto, reduce_, sample, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | NOT_DECIDED
 NAME = files.glob
@@ -156,16 +154,6 @@ def many_names():
         sample("names_long_%s.pkl" % form, proto(4, names[0] + b"0" + names[1]), "two classes whose names are one where they are shown", {"unreadable", "dangerous"})
 
 
-def masked_arrays():
-    """numpy makes an array of this shape and dtype before it has any bytes: of a billion, or of pointers."""
-    make = NAME("numpy.ma.core", "_mareconstruct")
-    masked, array = NAME("numpy.ma.core", "MaskedArray"), NAME("numpy", "ndarray")
-    for name, shape, dtype in (("O", (10**8,), "O"), ("b", (10**9,), "b"), ("two", (0, 10**9), "b"), ("none", (), "b"), ("one", (1,), "b"), ("list", [0], "b"), ("wide", (0,), "V1000000000"), ("fields", (0,), [("a", "O")]), ("minus", (-1,), "b")):
-        both("masked_%s" % name, call(make, masked, array, shape, dtype), "a masked array that numpy does not write")
-    for name, dtype in (("b", "b"), ("bytes", blob(b"b"))):
-        sample("fine_masked_%s.pkl" % name, proto(4, call(make, masked, array, (0,), dtype)), "a masked array as numpy writes it", {"needs-objects"})
-
-
 def functions_handed_over():
     """A class of a package may call the function that the file gives it, with the text that the file gives it."""
     sorted_list, exec_ = NAME("sortedcontainers.sortedlist", "SortedKeyList"), NAME("six", "exec_")
@@ -282,17 +270,6 @@ def classes_called():
         sample("fine_class_%s.pkl" % name, proto(4, body), "what packages write", {"needs-objects"})
 
 
-def dtypes_without_a_size():
-    """numpy writes 'f4', never 'f': 'c' is a text of one byte, and takes the size of a number, -1, as its own."""
-    for code in ("c", "S", "U", "f", "i", "b", "?", "V", "O", "d", "<c", "|c"):
-        state = value((3, "|", None, None, None, -1, -1, 0)) + b"b"
-        dtype = reduce_("numpy", "dtype", code, False, True) + state
-        number = code.replace("?", "bool").replace("<", "lt").replace("|", "bar")
-        both("no_size_%s" % number, reduce_("numpy.core.multiarray", "scalar", dtype, blob(b"")), "a scalar of a dtype that says no size")
-        both("no_size_%s_array" % number, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(K\x01" + value((1,)) + dtype + b"\x89" + blob(b"abcd") + b"tb",
-             "an array of such a dtype")
-
-
 def states_of_what_has_no_attributes():
     """An empty state is an error for the unpickler in C, and nothing for the one in Python."""
     for name, made in (("array", reduce_("array", "array", "q", [1])), ("version", NAME("torch.torch_version", "TorchVersion") + value(("2.0",)) + b"\x81")):
@@ -352,129 +329,6 @@ def errors_that_show_what_is_shared():
         sample("fine_shown_%s.pkl" % name, proto(2, body), "an exception that is shown as it is", FINE)
 
 
-def scripts_of_packages():
-    """TorchScript in a torch.package, which is compiled where a pickle asks for it."""
-    def package(text, body=proto(2, b")\x81"), place=".data/ts_code/code/__torch__/m.py", argument="0", more=()):
-        asked = b"(" + value("reduce_package") + NAME("torch.jit._script", "unpackage_script_module") + value((argument,)) + b"tQ"
-        inner = NAME("__torch__", "M") + b")\x81" + value({"w": 1}) + b"b"
-        return files.archive([(".data/ts_code/0/data.pkl", proto(2, inner) if body is None else body), (".data/ts_code/0/constants.pkl", proto(2, b")")), ("m/w.pkl", proto(2, asked)), (".data/extern_modules", b"torch.jit._script\n"),
-                              (".data/python_version", b"3.9.2"), (place, text.encode()), (".data/version", b"6\n"), *more])
-
-    fine = "class M(Module):\n  __parameters__ = [\"weight\", ]\n  weight : Tensor\n  def forward(self, x: Tensor) -> Tensor:\n    return x\n"
-    state = "class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    %s\n    return None\n"
-    second = [(".data/ts_code/1/data.pkl", proto(2, value(1))), (".data/ts_code/1/constants.pkl", proto(2, b")"))]
-    sample("package_script_fine.pt", package(fine, None), "TorchScript in a torch.package", {"needs-objects"})
-    sample("package_script_fine_two.pt", package(fine, None, more=second), "two of them", {"needs-objects"})
-    for name, text in (("file", "x = torch.from_file(\"x\", True, 8)"), ("save", "torch.save(state, \"x\")"), ("loop", "while True:\n      pass"), ("ops", "x = ops.image.write_file(\"x\", state)")):
-        sample("package_script_%s.pt" % name, package(state % text, None), "TorchScript in a torch.package whose __setstate__ does more than it may", RUN)
-    sample("package_script_default.pt", package(fine.replace("x: Tensor", "x: Tensor, n: Tensor=torch.ones([20000, 20000])"), None), "TorchScript that computes where it is compiled", RUN)
-    sample("package_script_pickle.pt", package(fine, BAD), "a call in the pickle of the script", RUN)
-    sample("package_script_other.pt", package(fine, None, argument=1), "a number in place of the text of one", RUN | NOT_DECIDED)
-    for name, place in (("outside", "m/__init__.py"), ("data", ".data/other/x.py"), ("upper", ".DATA/ts_code/code/x.py"), ("behind", "m/.data/ts_code/code/x.py"), ("near", ".data/ts_codes/x.py")):
-        sample("package_script_%s.pt" % name, package(fine, None, place), "a source that is no TorchScript of the package", RUN)
-
-
-def sources():
-    """Code in archives, which a load runs."""
-    good, none = proto(2, value({"w": 1})), proto(2, b")")
-
-    def script(name, text, why, wanted):
-        sample("script_%s.pt" % name, torch_zip(good, extra=[("constants.pkl", none), ("code/__torch__.py", text.encode())]), why, wanted)
-
-    head = "class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    "
-    for name, body in (("from_file", "x = torch.from_file(\"out\", True, 10)"), ("spaced", "x = torch . from_file(\"out\", True, 10)"), ("save", "torch.save(state, \"out\")"),
-                       ("getattr", "x = getattr(torch, \"from_file\")(\"out\", True, 10)"), ("escaped", "x = getattr(torch, \"from\\137file\")(\"out\", True, 10)"), ("ops", "x = ops.image.write_file(\"out\", state)"),
-                       ("aten", "x = ops.aten.from_file(\"out\", True, 10)"), ("rpc", "x = rpc_async(\"w\", f, (state,))"), ("line", "x = torch.\\\n      from_file(\"out\", True, 10)")):
-        script(name, head + body + "\n    return None\n", "TorchScript whose __setstate__ reaches out", RUN)
-        script("%s_elsewhere" % name, "def f(state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "return __torch__.f(state)\n", "the same, in a function that it calls", RUN)
-    for name, body in (("loop", "while True:\n      pass"), ("for", "for i in range(10):\n      pass"), ("unsafe", "x = torch._sparse_coo_tensor_unsafe(state, state, [1])"), ("segments", "x = torch.segment_reduce(state, \"sum\")"), ("coalesced", "x = torch._coalesced_(state, True)")):
-        script(name, head + body + "\n    return None\n", "TorchScript whose __setstate__ hangs, or is not safe", RUN)
-        script("%s_helper" % name, "class N(Module):\n  def set_weight_bias(self, state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "(self).set_weight_bias(state, )\n    return None\n", "the same, in a function that it calls", RUN)
-    # a closed language: what calls a method, or a module, of the file without its name, and what is no call of torch's by its full name
-    other = "class Z(Module):\n  def %s(self, o: int) -> int:\n    return 1\n"
-    for name, body, more in (("operator", "x = state - 1", ""), ("plus", "x = (state)[0] + 1", ""), ("times", "x = [1] * 100000000000", ""), ("equal", "x = (state)[0] == (state)[1]", ""), ("less", "x = state < state", ""),
-                             ("item", "x = (state)[0]", other % "__getitem__"), ("set_item", "(state)[0] = 1", other % "__setitem__"), ("truth", "if state:\n      pass", other % "__bool__"), ("in", "x = 1 in state", ""),
-                             ("length", "x = torch.len(state)", ""), ("annotate", "x = (state).annotate(1)", ""), ("eq_method", "x = (state).eq(1)", ""), ("eq_of_file", "x = __torch__.eq(1)", ""), ("packer", "x = (self).linear_prepack(1)", ""),
-                             ("packer_of", "x = self.ops.quantized.linear_prepack(1)", ""), ("packer_bare", "x = linear_prepack(1)", ""), ("brackets", "x = (state)(1)", ""), ("brackets_of_item", "x = state[0](1)", ""), ("line", "x = (state\n      (1))", ""),
-                             ("comment", "x = (state # (\n      (1))", ""), ("variable", "annotate = state\n    x = annotate(1)", ""), ("torch_variable", "torch = state\n    x = torch.eq(1)", ""), ("nested", "def f():\n      return None\n    x = print(1)", ""),
-                             ("other_set", "x = (state).set_weight_bias(1)", ""), ("set_of_self", "x = self.self.set_weight_bias(1)", ""), ("module_set", "x = (self).set_weight_bias(1)", "class N(Module):\n  set_weight_bias : __torch__.M\n"),
-                             ("gathered", "x = (state)[0][(state)[1]]", ""), ("gathered_more", "x = (state)[0, (state)[1]]", ""), ("sliced", "x = (state)[0:1]", ""), ("cast", "x = unchecked_cast(Tensor, state)", ""), ("nothing", "x = uninitialized(Tensor)", ""), ("new", "x = __torch__.Z.__new__(__torch__.Z)", ""), ("tripled", "x = \"\"\"\"\n    y = print(1)\n    z = \"\"\"\"", ""),
-                             ("minus_call", "x = -(state)", ""), ("while", "while True:\n      pass", ""), ("list", "x = [y for y in state]", "")):
-        script("run_" + name, more + head + body + "\n    return None\n", "TorchScript whose __setstate__ runs what is not torch's", RUN)
-        script("run_%s_helper" % name, more + "class N(Module):\n  def set_weight_bias(self, state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "(self).set_weight_bias(state, )\n    return None\n", "the same, in the function that sets weights", RUN)
-    for number, (line, wanted) in enumerate((("c = -1", RUN), ("c=1", RUN), ("  c  =  'x'", RUN), ("c : int = -1", {"needs-objects"}), ("c : Final[int] = -1", {"needs-objects"}), ("__buffers__ = []", {"needs-objects"}))):
-        script("run_assigned_%d" % number, "class M(Module):\n  __parameters__ = []\n  %s\n  def forward(self, x: Tensor) -> Tensor:\n    return x\n" % line, "a name without a type in a class, at which torch 1.13 crashes", wanted)
-    script("run_assigned_enum", "class E(Enum):\n  A = -1\nclass M(Module):\n  x : int\n", "an enumeration", {"needs-objects"})
-    script("run_assigned_version", "op_version_set = 1\nclass M(Module):\n  x : int\n", "as torch 1.3 begins its sources", {"needs-objects"})
-    script("run_argument", "class M(Module):\n  def __setstate__(self, eq: __torch__.Z) -> NoneType:\n    x = eq(1, 1)\n", "a function's name as that of an argument", RUN)
-    packing = """class M(Module):
-  def __setstate__(self: __torch__.M,
-    state: Tuple[int, Tensor, Optional[Tensor], float, bool]) -> NoneType:
-    self.groups = (state)[0]
-    _7 = (self).set_weight_bias((state)[1], (state)[2], )
-    self.scale = -1.5e-05
-    self.training = (state)[4]
-    return None
-  def set_weight_bias(self: __torch__.M,
-    w: Tensor,
-    b: Optional[Tensor]) -> NoneType:
-    padding_mode = self.padding_mode
-    if torch.eq(padding_mode, "zeros"):
-      _8, _9, = self.stride
-      _10 = annotate(List[int], [_8, _9])
-      self._packed_params = ops.quantized.conv2d_prepack(w, b, _10, [0, -1], [1, 1], self.groups)
-    elif torch.__isnot__(b, None):
-      ops.prim.RaiseException("what (is) this: + - * eq?", "builtins.RuntimeError")
-    else:
-      self._packed_params = ops.quantized.linear_prepack(w, b)
-    return None
-  def __len__(self: __torch__.M) -> int:
-    return torch.len([x for x in self.x]) + 1
-"""
-    script("fine_packing", packing, "as torch writes it", {"needs-objects"})
-    script("fine_packed", head + "self.w = ops.quantized.linear_prepack(state, None)\n    return None\n", "TorchScript that packs its weights", {"needs-objects"})
-    script("fine_forward", "def forward(self, x: Tensor) -> Tensor:\n    return torch.from_file(\"x\")\n", "TorchScript that would open a file where it is run, not loaded", {"needs-objects"})
-    method = "class M(Module):\n  weight : Tensor\n  def forward(self: __torch__.M,\n    x: Tensor, n: %s) -> Tensor:\n    y = torch.add(x, 1)\n    return y\n"
-    constant = "class M(Module):\n  __parameters__ = [\"weight\", ]\n  weight : Tensor\n  def forward(self, x: Tensor) -> Tensor:\n    return x\n  c : Final[%s]\n"
-    script("tripled", method % "str=\"\"\" \"\"\", z: int=f(\"\"\" \"\"\")", "a text in three quotes, which torch does not write", RUN)
-    for form, text in (("default", method), ("constant", constant)):
-        for number, value_ in enumerate(("Tensor=torch.from_file(\"x\", True, 8)", "Tensor=ops.aten.from_file(\"x\", True, 8)", "List[int]=[i for i in range(1000000000000)]", "Tensor=torch.ones([20000, 20000])", "List[int]=[1] * 100000000000", "int=2 ** 3",
-                                         "int=print(\"x\")", "str=\"a\" + \"b\"", "Tuple[int, int]=(1, len([2]))", "bool=not True", "int=f", "Tensor=\n      torch.ones([3])")):
-            script("%s_%d" % (form, number), text % value_, "TorchScript that computes where it is loaded: %s" % value_, RUN)
-        for number, value_ in enumerate(("int=3", "float=-1.5", "float=1e+20", "str=\"a(b)\"", "List[int]=[1, 2]", "Optional[Tensor]=None", "Tuple[int, str]=(1, 'x')", "bool=True", "Dict[str, int]={\"a\": 1}", "float=inf", "Tensor=CONSTANTS.c0", "Device=torch.device(\"cpu\")")):
-            script("fine_%s_%d" % (form, number), text % value_, "TorchScript with a literal: %s" % value_, {"needs-objects"})
-    script("fine_annotations", "class M(Module):\n  __annotations__ = []\n  __annotations__[\"0\"] = __torch__.torch.nn.modules.M\n  __annotations__[\"1\"] = List[Tuple[int, Tensor]]\n", "types of members", {"needs-objects"})
-    script("annotations_call", "class M(Module):\n  __annotations__[\"0\"] = torch.ones([3])\n", "a call where a type stands", RUN)
-    for name, text in (("brackets", "    return " + "(" * 20000 + "3" + ")" * 20000), ("signs", "    return " + "-" * 50000 + "3"), ("type", "    x : " + "List[" * 20000 + "int" + "]" * 20000 + " = []"), ("nots", "    return " + "not " * 5000 + "True"),
-                       ("chain", "    return x" + " + x" * 5000), ("calls", "    return x" + ".a()" * 5000), ("powers", "    return (x" + " **\n x" * 5000 + ")"), ("sums", "    return f(x, x)" + " + f(x, x)" * 5000),
-                       ("ifs", "    return " + "x if x else " * 5000 + "x"), ("ands", "    return x" + " and x" * 5000), ("elifs", "    if x:\n      pass\n" + "    elif x:\n      pass\n" * 5000), ("tuples", "    x : " + "Tuple[" * 40 + "int" + ", int]" * 40 + " = y")):
-        script("deep_" + name, "def forward(self, x: Tensor) -> Tensor:\n" + text + "\n", "TorchScript too deep for torch's parser", NOT_PLAIN)
-    for name, text in (("sum", "    return " + " + ".join(["x"] * 500)), ("list", "    return [" + ", ".join(["-1.5e-05"] * 5000) + "]"), ("lines", "    y = x - 1\n" * 5000 + "    return y"), ("types", "    x : " + "Tuple[int, " * 5 + "int" + "]" * 5 + " = y")):
-        script("fine_" + name, "def forward(self, x: Tensor) -> Tensor:\n" + text + "\n", "TorchScript that is long, not deep", {"needs-objects"})
-    for depth, wanted in ((3, {"plain"}), (16, {"plain"}), (17, NOT_PLAIN), (20000, NOT_PLAIN)):
-        sample("tag_%d.pkl" % depth, proto(2, reduce_("torch.jit._pickle", "restore_type_tag", [1], "List[" * depth + "int" + "]" * depth)), "the text of a type, %d deep" % depth, wanted)
-    module = b"import os\nclass A: pass\n"
-    for number, name in enumerate(("evilmod.py", "evil/__init__.py", "evil/inner.py")):
-        members = [Member("pkg/" + name, module), Member("pkg/.data/extern_modules", b"torch\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/.data/python_version", b"3.11\n"), Member("pkg/model/m.pkl", proto(2, NAME("evilmod", "A") + b")\x81"))]
-        sample("package_source_%d.pt" % number, zip_of(members), "a torch.package with a module of its own", NOT_PLAIN | {"inconsistent"})
-    for number, kind in enumerate(("constants.pkl", "CONSTANTS.pkl", "archive_format", "serialized_exported_program.json", "model.json", "bytecode.pkl")):
-        members = [Member("pkg/mymod.py", module), Member("pkg/.data/extern_modules", b""), Member("pkg/.data/version", b"6\n"), Member("pkg/m/m.pkl", proto(2, NAME("mymod", "A") + b")\x81")), Member("pkg/" + kind, none)]
-        sample("package_also_%d.pt" % number, zip_of(members), "a torch.package that is of another kind, too", RUN)
-    for number, kind in enumerate(("model.json", "MODEL.json")):
-        members = [Member("m/version", b"1\n"), Member("m/" + kind, b'{"mainModule":{"torchscriptArena":{"key":"notes.txt"}}}'), Member("m/notes.txt", b"def f(x: Tensor=torch.from_file(\"x\", True, 4)) -> Tensor:\n  return x\n")]
-        sample("script_of_json_%d.pt" % number, zip_of(members), "TorchScript of torch 1.0 to 1.3", NOT_PLAIN)
-        sample("script_of_json_too_%d.pt" % number, zip_of(members + [Member("m/constants.pkl", none), Member("m/data.pkl", good)]), "the same beside that of today", NOT_PLAIN)
-    for length, wanted in ((511, {"plain"}), (512, NOT_PLAIN | {"inconsistent"})):
-        folder = "r" * (length - 10)
-        sample("long_name_%d.pt" % length, zip_of([Member(folder + "/data.pkl", good), Member(folder + "/version", b"3\n"), Member(folder + "/byteorder", b"little"[:6])][:2] + [Member(folder + "/byteorder", b"little")]), "a record whose name torch's list cuts at 511 bytes", wanted)
-    evil = head.encode() + b"torch.save(state, \"out\")\n    return None\n"
-    for name in ("CODE/__torch__.py", "code/__torch__.PY", "Code/__TORCH__.Py"):  # for miniz, and so torch, any case of a letter is the same name
-        sample("case_script_%s.pt" % name.replace("/", "_"), torch_zip(good, extra=[("constants.pkl", proto(2, b")")), (name, evil)]), "TorchScript under a name in other letters", RUN)
-        packed = [Member("pkg/" + part.replace("code", ".data/ts_code/code").replace("CODE", ".DATA/TS_CODE/CODE").replace("Code", ".data/Ts_code/code"), evil) for part in (name,)]
-        packed += [Member("pkg/.data/extern_modules", b"torch\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/.data/python_version", b"3.11\n"), Member("pkg/model/m.pkl", proto(2, b"N"))]
-        sample("case_package_%s.pt" % name.replace("/", "_"), zip_of(packed), "the same in a torch.package", NOT_PLAIN | {"inconsistent"})
-
-
 def unpicklers_that_differ():
     """An error for CPython's unpickler in C, a value for the one in Python."""
     for name, text in (("space", b" 1"), ("behind", b"1 "), ("large", b"1e400"), ("hex", b"0x1p3"), ("line", b"1_0")):
@@ -528,88 +382,6 @@ def objects_of_torch():
         both("torch_%s_%s" % (module, name), NAME(module, name) + b")\x81" + value({"handle": None, "fd": 3}) + b"b", "a class of torch that does something where it is freed or shown")
 
 
-def broken_dtypes():
-    """Fields that are none, beside one of text: the scan must not look into them."""
-    for number, (first, second) in enumerate(((b"N", b""), (NAME("torch", "Tensor"), b""), (value(1), b""), (b")", b""), (value((1, 2)), b""))):
-        text = reduce_("numpy", "dtype", "U5", False, True) + value((3, "<", None, None, None, 20, 4, 8)) + b"b"
-        fields = b"}(" + value("a") + first + value("b") + b"(" + text + value(20) + b"tu"
-        dtype = reduce_("numpy", "dtype", "V40", False, True) + b"(" + value(3) + value("|") + b"N" + value(("a", "b")) + fields + value(40) + value(1) + value(16) + b"tb"
-        both("dtype_field_%d" % number, NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(b"x" * 40) + dtype + value((1,)) + value("C") + b"tR" + second, "a field of a dtype that is none")
-        both("dtype_field_state_%d" % number, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + dtype + b"\x89" + blob(b"x" * 40) + b"tb", "the same in the state of an array")
-
-
-def versions_of_dtypes():
-    """numpy 1.19 follows a pointer to fields that are not there, where the state is of an older version."""
-    for text, size, flags in (("U2", 8, 8), ("S8", 8, 0), ("V4", 4, 0), ("f4", -1, 0)):
-        for version in (0, 1, 2, 3, 4, 5, -1):
-            dtype = reduce_("numpy", "dtype", text, False, True) + value((version, "<" if text[0] in "Uf" else "|", None, None, None, size, -1 if size < 0 else 4 if text[0] == "U" else 1, flags)) + b"b"
-            for name, body in (("scalar", NAME("numpy.core.multiarray", "scalar") + b"(" + dtype + blob(bytes(8 if text != "V4" and text != "f4" else 4)) + b"tR"),
-                               ("buffer", NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(bytes(8 if text != "V4" and text != "f4" else 4)) + dtype + value((1,)) + value("C") + b"tR")):
-                both("dtype_version_%s_%s_%d" % (name, text, version), body, "the state of a dtype of version %d" % version, FINE if version == 3 else NOT_PLAIN)
-
-
-def lies_about_storages():
-    """Whoever loads a checkpoint, wherever it lies, believes what its pickle says of its storages: torch until 2.6 looks at no record's size."""
-    honest, lying = (proto(2, value({"w": files.tensor(numel=count, shape=(count,))})) for count in (4, 1 << 20))
-    missing = proto(2, value({"w": files.tensor(key="9")}))
-    for name, body, wanted in (("honest", honest, FINE), ("lying", lying, NOT_PLAIN), ("missing", missing, NOT_PLAIN | {"inconsistent"})):
-        zipped = torch_zip(body, data=files.FOUR_FLOATS)
-        stream = legacy(body=body, keys=proto(2, value(["0"])), stored=struct.pack("<q", 4) + files.FOUR_FLOATS)
-        sample("storages_%s.pt" % name, zipped, "a checkpoint of which the pickle says more than the records", wanted)
-        sample("storages_%s.distcp" % name, zipped, "the same as an item of a DCP directory", wanted)
-        sample("storages_%s_first.distcp" % name, zipped + torch_zip(proto(2, value({"a": 1}))), "the same as the first of two items", wanted)
-        sample("storages_%s_last.distcp" % name, torch_zip(proto(2, value({"a": 1}))) + zipped, "the same as the last of two items", wanted)
-        sample("storages_%s_inside.zip" % name, zip_of([Member("policy.pth", zipped), Member("data.json", b"{}")]), "the same in a zip archive", wanted)
-        sample("storages_%s_stream_inside.zip" % name, zip_of([Member("policy.pth", stream)]), "a stream in a zip archive", wanted)
-        sample("storages_%s_twice.zip" % name, zip_of([Member("a.zip", zip_of([Member("policy.pth", zipped)]))]), "the same in an archive in an archive", wanted)
-        sample("storages_%s_inside.tar" % name, tar_of([("model.pth", stream), ("note.txt", b"hello")]), "the same in a tar", wanted)
-        package = [(".data/0.storage", files.FOUR_FLOATS), ("m/o.pkl", body), (".data/extern_modules", b"_codecs\n"), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")]
-        sample("storages_%s_package.pt" % name, files.archive(package), "the same in an archive of torch.package", wanted)
-    for first, then, count in (("Float", "Double", 4), ("Byte", "Float", 4), ("Float", "Float", 3)):
-        body = proto(2, b"](" + files.tensor(kind=first) + files.tensor(kind=then, numel=count, shape=(count,)) + b"e")
-        package = [(".data/0.storage", bytes(32)), ("m/o.pkl", body), (".data/extern_modules", b"_codecs\n"), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")]
-        sample("storages_two_%s_%s_package.pt" % (first, then), files.archive(package), "a storage of a package that is of two classes, or lengths", NOT_PLAIN)
-
-
-def numpy_dtype(size, fields, names=("a",), version=3):
-    """numpy.dtype('V...') with the state of a structure; FIELDS: opcodes of a dict."""
-    return reduce_("numpy", "dtype", "V%d" % size, False, True) + b"q\x20(" + value(version) + value("|") + b"N" + value(names) + fields + value(size) + value(1) + value(16) + b"tb"
-
-
-def structures():
-    """What numpy keeps of a dtype, and never looks at again."""
-    four = reduce_("numpy", "dtype", "i4", False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"b"
-    field = b"}q\x21" + value("a") + b"(" + four + value(0) + b"ts"
-    array = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR("
-
-    def of(dtype):
-        return array + value(1) + value((5,)) + dtype + b"\x89" + blob(b"x" * 20) + b"tb"
-
-    good = numpy_dtype(4, field)
-    sample("fine_structure.pkl", proto(2, of(good)), "a structured array", FINE)
-    for number, (name, item) in enumerate((("a", b"(" + four + value(2**31 - 1) + b"t"), ("a", b"(h\x20" + value(0) + b"t"), ("b", b"(" + four + value(4) + b"t"), ("a", b"N"))):
-        both("structure_later_%d" % number, of(good) + b"0h\x21" + value(name) + item + b"s", "a field of a dtype changes behind its state")
-        both("structure_later_key_%d" % number, good + b"0h\x21" + value(name) + item + b"s0}h\x20K\x01s", "the same, and the dtype is a key")
-        both("structure_later_items_%d" % number, good + b"0h\x21(" + value(name) + item + b"u", "the same by SETITEMS")
-    inside = b"}q\x21" + value("a") + b"(h\x20" + value(0) + b"ts"
-    both("structure_itself", numpy_dtype(4, inside), "a dtype in its own field")
-    both("structure_itself_key", b"}" + numpy_dtype(4, inside) + b"K\x01s", "the same as a key, which is hashed without end")
-    both("structure_name_object", reduce_("numpy", "dtype", "V4", False, True) + b"q\x20(" + value(3) + value("|") + b"N(h\x20t}h\x20(" + four + value(0) + b"ts" + value(4) + value(1) + value(16) + b"tb", "a dtype as the name of its own field")
-    both("structure_name_number", numpy_dtype(4, b"}" + value(5) + b"(" + four + value(0) + b"ts", (5,)), "a name of a field that is a number")
-    both("structure_array_itself", reduce_("numpy", "dtype", "V4", False, True) + b"q\x20(" + value(3) + value("|") + b"(h\x20" + value((1,)) + b"tNN" + value(4) + value(1) + value(16) + b"tb", "a dtype that is an array of itself")
-    both("structure_key", b"}" + good + b"K\x01s", "a structure as a key: its fields are hashed as often as they are met")
-    for count in (33, 64, 100, 1000):
-        shape = (0,) + (0x4141,) * (count - 1)
-        both("dimensions_state_%d" % count, array + value(1) + value(shape) + four + b"\x89" + blob(b"") + b"tb", "an array of %d dimensions, for which numpy 1 has no room" % count)
-        both("dimensions_ones_%d" % count, array + value(1) + value((1,) * count) + four + b"\x89" + blob(b"x" * 4) + b"tb", "the same of ones")
-        both("dimensions_buffer_%d" % count, NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(b"x" * 4) + four + value((1,) * count) + value("C") + b"tR", "the same from a buffer")
-        both("dimensions_inner_%d" % count, reduce_("numpy", "dtype", "V4", False, True) + b"(" + value(3) + value("|") + b"(" + four + value((1,) * count) + b"tNN" + value(4) + value(1) + value(16) + b"tb", "a dtype of arrays with so many")
-    for number, state in enumerate((b"(" + TENSOR + b"\x89" + HOOKS + b"q\x22\x89\x89t", b"(\x89\x89" + HOOKS + b"q\x22t", b"(" + TENSOR + b"\x89}q\x22\x89\x89t")):
-        both("later_hooks_state_%d" % number, NAME("torch", "Tensor") + b")R" + state + b"b0h\x22K\x01K\x02s", "hooks of a state that are put in behind it")
-    for number, body in ((3, reduce_("__builtin__", "set", [1])), (4, reduce_("__builtin__", "bytearray", "a", "latin1")), (5, reduce_("exceptions", "ValueError", "x")), (3, NAME("__builtin__", "int"))):
-        both("python2_name_%d_%d" % (number, len(body)), body, "a name of Python 2, which no unpickler translates from protocol 3 on", protocol=number)
-
-
 def costly():
     """Keys whose comparison takes long, and arrays of very many items that have no bytes."""
     prime = (1 << 61) - 1
@@ -628,32 +400,6 @@ def costly():
             both("many_empty_%s_%d" % (letter, number), array + value(1) + value(shape) + empty + b"\x89" + blob(b"") + b"tb", "an array of very many items without bytes")
 
 
-def numbers_of_one_hash():
-    """Scalars of numpy as keys: complex numbers share a hash at will, long doubles with all that round to the same double."""
-    def dtype(code, size):
-        return reduce_("numpy", "dtype", code, False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"b"
-
-    def keys(code, packed):
-        first = dtype(code, len(packed[0])) + b"q\x30"
-        scalar = NAME("numpy.core.multiarray", "scalar")
-        return b"}(" + b"".join(scalar + b"(" + (first if not n else b"h\x30") + blob(item) + b"tRN" for n, item in enumerate(packed)) + b"u"
-
-    complexes = [struct.pack("<dd", -1000003.0 * n, n) for n in range(1, 4201)]
-    ascii_only = [bytes(8) + struct.pack("<d", 0)[:6] + bytes([n & 127, n >> 7]) for n in range(4200)]
-    singles = [struct.pack("<ff", -1000003.0 * n * 2**m, n * 2.0**m) for n in range(1, 60) for m in range(1, 72)]
-    longs = [struct.pack("<QHxxxxxx", 1 << 63 | n, 16383) for n in range(4200)]
-    for name, code, packed in (("c16", "c16", complexes), ("c16_ascii", "c16", ascii_only), ("c8", "c8", singles), ("f16", "f16", longs), ("D", "D", complexes), ("c32", "c32", [c * 2 for c in complexes])):
-        both("scalar_keys_%s" % name, keys(code, packed), "scalars of numpy of one hash as keys")
-        both("scalar_items_%s" % name, keys(code, packed).replace(b"tRN", b"tR").replace(b"}(", b"\x8f(", 1)[:-1] + b"\x90", "the same in a set", protocol=4)
-    for code in ("m8", "M8"):
-        scalar = NAME("numpy.core.multiarray", "scalar")
-        unit = lambda n: reduce_("numpy", "dtype", code, False, True) + b"(" + value(4) + value("<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00}(" + blob(b"s") + value(n) + value(1) + value(1) + b"ttb"
-        both("scalar_keys_%s_units" % code, b"}(" + b"".join(scalar + b"(" + unit(n + 1) + blob(struct.pack("<q", 7)) + b"tRN" for n in range(4200)) + b"u", "times of one number and many units as keys")
-    for code, packed in (("f8", [struct.pack("<d", n) for n in range(4200)]), ("i8", [struct.pack("<q", n) for n in range(4200)]), ("U4", [("%4d" % n).encode("utf-32-le") for n in range(4200)])):
-        size = reduce_("numpy", "dtype", code, False, True) + value((3, "<", None, None, None, 16 if code == "U4" else -1, 4 if code == "U4" else -1, 8 if code == "U4" else 0)) + b"b"
-        sample("fine_scalar_keys_%s.pkl" % code, proto(2, keys(code, packed).replace(dtype(code, 0), size)), "scalars of numpy as keys", FINE)
-
-
 def devices():
     """To make a tensor on some devices that torch has names of ends the process, or imports a module of that name."""
     array = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + reduce_("numpy", "dtype", "f4", False, True) + \
@@ -670,154 +416,6 @@ def devices():
             for form, device in (("text", value(name)), ("device", reduce_("torch", "device", name))):
                 sample("fine_on_%s_%s_%s.pt" % (row, form, name.replace(":", "_")), torch_zip(proto(2, value({"w": TENSOR}) + b"0" + NAME("torch._utils", function) + b"(" + what + float32 + device + b"\x89tR")),
                        "a tensor on a device", FINE)
-
-
-def formulas():
-    """torch.export.load gives the text of sizes that vary to sympy, which lets Python evaluate it."""
-    fine = ("Symbol('s0', positive=True, integer=True)", "s0", "2*s0", "Max(1, s0 + u12)", "Mul(Integer(2), Symbol('s0', integer=True))", "Eq(s0, 4)", "(s0*s1)//4", "Pow(Symbol('s0', integer=True), Integer(2))", "s0**2 + 1.5",
-            "FloorDiv(s0, 2)", "OpaqueUnaryFn_sqrt(s0)", "", "Integer(9223372036854775807)", "s0**2 + s1**2 + 99999", "Pow(Add(Symbol('s0', integer=True), Integer(-1)), Integer(-1))", "Pow(s0, Rational(1, 2))", "s0**(1/2)", "FloatPow(ToFloat(s0), Float('0.5', precision=53))",
-            "Float('1.5e-300', precision=53)", "Mul(Integer(-1), Pow(Pow(s0, Integer(2)), Integer(-1)))", "LShift(1, s0)", "(s0 + 1)**2*(s1 - 1)", "Ne(Mod(s0, 8), 0)", "PowByNatural(s0, 2)", "PowByNatural(Integer(2), Symbol('s0', positive=True, integer=True))", "PowByNatural(2, s0)",
-            "Mul(TruncToInt(Mul(Float('1.7', precision=53), ToFloat(Symbol('s0', positive=True, integer=True)))), Integer(2))", "Add(Mul(Integer(2), FloorDiv(Add(Symbol('s1', positive=True, integer=True), Integer(-1)), Integer(2))), Integer(2))")
-    bad = ("open('/w/x','w')", "[open('x','w'), Symbol('s0')][1]", "s0.__class__", "().__class__", "lambda: 1", "9**9**9**9", "Pow(9, Pow(9, 999999))", "2**99999999999", "exec('x')", "print(1)", "__import__('os')", "1e999999", "eval('1')",
-           "Symbol('s0');1", "{1}", "[1]", "S('x')", "factorial(99999)", "Symbol('open(1)')", "x:=1", "s0 if 1 else s1", "f'{s0}'", "a" * 5000, "1.__class__", "0x10", "s0\nimport os", "getattr", "\u00e9", "99999999999999999999999", "9**9**9", "(9**999)**999", "9**(9**9)", "9**s0**9", "Pow(9, Pow(9, 9))", "Pow(Integer(9), Integer(99999))", "Pow(9, 9*9*9*9*9)", "Pow(Pow(9, 999), 999)", "Pow(9, 9)**9999", "PowByNatural(s0, 99999)", "PowByNatural(9/2, s0*0 + 99999)", "PowByNatural(9, Symbol('s0')*0)", "Pow(9, s0)", "1 << 99999999999", "1<<s0",
-           "Symbol('s0')*Symbol('s0'*999999999)", "Symbol(('s'*9)*999999999)", "(1, 2)*999999999", "(s0, s1)", "'s0'*999999999", "('s0')*999999999", "Float('1e99999999', precision=53)", "Float('1.e+99999999')", "Float('1', precision=999999999)", "Float('1', precision = 999999999)", "Float('1', 999999999)", "Float('1', 9*9*9*9*9*9*9*9*9)", "Float('1', dps=999999999)", "Float('1', precision=(999999999))", "(Float)('1', 999999999)", "Float ('1', 999999999)", "Pow (9, 9*9*9*9*9*9)", "Max(Pow)(9, 9*9*9)", "s0 (1)", "(" * 300 + "1" + ")" * 300, "Pow(s0,)", "9**-9**9", "2**1024.5")
-    for number, text in enumerate(fine + bad):
-        escaped = json.dumps(text)
-        for form, key, record in (("old", '"expr_str"', "serialized_exported_program.json"), ("new", '"expr_str"', "m/models/model.json"), ("spelled", '"expr\\u005fstr"', "m/models/model.json"), ("blanks", '"expr_str" \n', "m/a/b/c.json")):
-            program = '{"graph_module": {"graph": {"tensor_values": {"a": {"sizes": [{"as_expr": {%s: %s, "hint": {"as_int": 2}}}]}}}}, "metadata": {"note": "expr_str: open()"}}' % (key, escaped)
-            members = [Member(record, program.encode())] + ([Member("version", b"8.1")] if form == "old" else [Member("m/archive_format", b"pt2"), Member("m/version", b"3\n")])
-            sample("formula_%s_%d.pt2" % (form, number), zip_of(members), "a formula of torch.export: %s" % text[:40], {"needs-objects"} if number < len(fine) else RUN)
-
-
-def trees():
-    """torch.export.load imports what a spec of a tree names, in JSON in a text of JSON."""
-    def spec(context, form="collections.defaultdict"):
-        return json.dumps([1, {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": form, "context": context, "children_spec": []}]}])
-
-    def factory(module, name="C"):
-        return {"default_factory_module": module, "default_factory_name": name, "dict_context": ["a"]}
-
-    def enum(name):
-        return json.dumps([{"__enum__": True, "fqn": name, "name": "y"}])
-
-    def program(text):
-        return {"graph_module": {"module_call_graph": [{"fqn": "os.system" if "__enum__" not in text else "layer", "signature": {"in_spec": text, "out_spec": spec("null")}}]}}
-
-    spelled = spec(factory("antigravity")).replace("default_factory_module", "default\\u005ffactory_module")
-    turned = spec({"default_factory_name": "system", "default_factory_module": "os"})
-    for number, (text, wanted) in enumerate((
-        (spec(factory("antigravity", "fly")), RUN), (spec(factory("os", "system")), RUN), (turned, RUN), (spelled, RUN), (spec(enum("this:x"), "builtins.dict"), RUN), (spec(enum("os:system"), "builtins.dict"), RUN),
-        (spec(enum("this:x").replace("fqn", "\\u0066qn"), "builtins.dict"), RUN), (spec(factory("m" * 5000)), {"unreadable"}), (spec(factory("mypkg")), {"needs-objects"}), (spec(enum("mypkg.mod:Color"), "builtins.dict"), {"needs-objects"}),
-        (spec(factory("builtins", "list")), {"needs-objects"}), (spec(factory("mypkg")).replace(', "dict_context"', ', "default_factory_module": "os", "dict_context"'), RUN), (spec(factory("mypkg")).replace('"C"', '"C", "default_factory_name": "D"'), {"needs-objects"}), (spec(json.dumps(["a"]), "builtins.dict"), {"needs-objects"}),
-    )):
-        for form in ("old", "new"):
-            record = Member("serialized_exported_program.json" if form == "old" else "m/models/model.json", json.dumps(program(text)).encode())
-            members = [record] + ([Member("version", b"8.1")] if form == "old" else [Member("m/archive_format", b"pt2"), Member("m/version", b"3\n")])
-            sample("tree_%s_%d.pt2" % (form, number), zip_of(members), "a program of torch.export imports what a spec names: %s" % text[:80], wanted)
-
-
-def program_texts():
-    """torch.export.load makes a source in Python of a program, with names as they stand there, and of conditions on sizes."""
-    def tree(names):
-        inner = {"type": "builtins.dict", "context": json.dumps(names), "children_spec": []}
-        return json.dumps([1, {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": "builtins.tuple", "context": "null", "children_spec": []}, inner]}])
-
-    def program(at, text):
-        """A program with TEXT AT some place of the schema."""
-        graph = {"inputs": [{"as_tensor": {"name": "x"}}], "outputs": [], "tensor_values": {"x": {"dtype": 7}}, "nodes": [
-            {"target": "torch.ops.aten.add.Tensor", "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1}], "outputs": [], "metadata": {}}]}
-        signature = {"input_specs": [{"parameter": {"arg": {"name": "p"}, "parameter_name": "d.my-key.w"}}], "output_specs": []}
-        call = {"fqn": "", "signature": {"inputs": [], "outputs": [], "in_spec": tree(["a", "in put"]), "out_spec": tree(["a:b (c)"]), "forward_arg_names": ["x"]}}
-        whole = {"graph_module": {"graph": graph, "signature": signature, "module_call_graph": [call], "metadata": {}}, "schema_version": {"major": 8, "minor": 1}, "guards_code": [], "torch_version": "<=2.4"}
-        node = graph["nodes"][0]
-        places = {
-            "input": lambda: graph["inputs"][0]["as_tensor"].update(name=text), "value": lambda: graph["tensor_values"].update({text: {}}), "target": lambda: node.update(target=text),
-            "keyword": lambda: node["inputs"][0].update(name=text), "subgraph": lambda: node["inputs"].append({"arg": {"as_graph": {"name": text, "graph": {}}}}),
-            "subgraph input": lambda: node["inputs"].append({"arg": {"as_graph": {"name": "g", "graph": {"inputs": [{"as_tensor": {"name": text}}]}}}}), "node": lambda: node.update(name=text),
-            "number": lambda: node["inputs"].append({"arg": {"as_sym_int": {"as_name": text}}}), "parameter": lambda: signature["input_specs"][0]["parameter"].update(parameter_name=text),
-            "constant": lambda: signature["input_specs"].append({"constant_input": {"name": text, "value": {"as_int": 1}}}), "argument": lambda: call["signature"].update(forward_arg_names=["x", text]),
-            "module": lambda: call.update(fqn=text), "keyword tree": lambda: call["signature"].update(in_spec=tree(["a", text])), "class": lambda: graph.update(custom_obj_values={"metadata": {"name": text, "class_fqn": "C"}}),
-            "unknown": lambda: whole.update(unheard=[{"of": text}]), "version of an op": lambda: whole.update(opset_version={text: 1}),
-            "in an array of a name": lambda: node["inputs"][0].update(name=[[text]]), "beside a literal": lambda: node["inputs"].append({"arg": {"as_string": "x", "name": text}}),
-            "in a literal": lambda: node["inputs"].append({"arg": {"as_string": {"name": text}}}), "in an object of a tree": lambda: call["signature"].update(in_spec={"name": text}),
-            "literal": lambda: node["inputs"].append({"arg": {"as_string": text}}), "literals": lambda: node["inputs"].append({"arg": {"as_strings": ["x", text]}}),
-            "trace": lambda: node["metadata"].update(stack_trace=text), "stack": lambda: node["metadata"].update(nn_module_stack="L__self__,,__main__.M;L__self___sub,%s,__main__.S" % text), "result": lambda: call["signature"].update(out_spec=tree([text])), "note": lambda: whole["graph_module"]["metadata"].update(x=text),
-            "guard": lambda: whole.update(guards_code=["L['x'].size()[0] > 1", text]),
-        }
-        places[at]()
-        return whole, sorted(places)
-
-    free = ("literal", "literals", "trace", "result", "note")
-    code = ("x=open('/w/C','w')", "x:open(1)", "x\nimport os", "x;y", 'x")\rprint(1)\rdef f(self):\r    ("', 'x" + open(1) + "', "a[b]", "f(x)", "x,*y", 'a") or ("', "x#", "lambda:0", "a\\", "{a()}", "[x for x in open(1)]", "a%b", "a\u3000=1", "x\ty", "a\u0000b")
-    names = ("x", "p_lin_weight", "größe", "层", "L__self__", "d.my-key", "a/b", "_", "", "layers.0@1")
-    guards = ("L['x'].size()[0] >= 2", "(L['x'].size()[0]) == 64 or ((L['x'].size()[0]) % 64) == 0", "L['x'].size()[0] > 3 and (L['x'].size()[0] % 64) == 0", "math.trunc(torch.sym_float(L['x'].size()[0]) ** 0.5) == 7", "1 + (L['x'].size()[0] & 3) >= 0", "L['x'].size()[0] ** 2.0000000000000000 > 1", "(L['flat_args'][0].size()[0] // 2) <= L['flat_args'][1].size()[0] + L['flat_args'][0].size()[0]", "L['l'][1].size()[0] == L['p'].a.size()[0]", "3*L['d']['in put'].stride()[-1] % 4 == 0 and not L['x'].storage_offset() > 1",
-              "math.floor(L['x'].size()[0] / 2) != max(2, L['y'].size()[0]**2)", "torch.sym_max(1, L['s']) < 2 if L['x'].size()[0] > 1 else True", "-L['s'] + 0.5 > 1", "math.inf > L['s']")
-    not_guards = ("open('/w/C','w')", "1 or open ('x')", "L['x'].f (1)", "xor (1)", "not_ (1)", "2 ** 9999.5", "2 ** .5.real", "2 ** 0.5 ** 9", "1 or (lambda: 1)", "L['x'].size()[0] == __import__('os')", "L['x'].__class__", "(L)(1)", "L['x'](1)", "exec('x')", "9**9**9**9", "1 << 9999999", "'s'*999999", "[1]*9999999", "(1, 2)*9999999", "1) #\nimport os", "lambda: 1",
-                  "L[\"x\"] == 1", "L['a\\'].size()", "x", "L['x'].size () [0]", "torch.load('x')", "torch.sym_float.x('x')", "L['x'].to_file('y')", "f'{1}'", "{1}", "L[L['x']]", "print", "L['x'];1", "L['x']:=1", "max['x'] (1)", "1 if (yield) else 2")
-    number = 0
-    for at in program("input", "x")[1]:
-        if at == "guard":
-            texts = [(text, {"needs-objects"}) for text in guards] + [(text, {"dangerous"}) for text in not_guards]
-        else:
-            texts = [(text, {"needs-objects"}) for text in names]
-            texts += [(text, {"needs-objects"} if at in free or (at in ("stack", "parameter", "module") and not re.search(r'[\x00-\x1f"\\]', text)) else {"dangerous"}) for text in code]
-        for text, wanted in texts:
-            for form in ("old", "new") if number % 7 == 0 else ("new",):
-                record = Member("serialized_exported_program.json" if form == "old" else "m/models/model.json", json.dumps(program(at, text)[0], ensure_ascii=number % 2 == 0).encode())
-                members = [record] + ([Member("version", b"8.1")] if form == "old" else [Member("m/archive_format", b"pt2"), Member("m/version", b"3\n")])
-                sample("text_%s_%d.pt2" % (form, number), zip_of(members), "a program of torch.export has as %s: %r" % (at, text), wanted)
-            number += 1
-
-
-def compiled():
-    """aoti_load_package, and torch.export.load of 2.14, compile or load what lies below data/aotinductor/, whatever else the archive is."""
-    command = json.dumps({"compiler": "true; g++", "compile_only": True, "cflags": []}).encode()
-    floats = b"\x93NUMPY\x01\0v\0" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }".ljust(117) + b"\n" + bytes(8)
-    of_torch = [("data.pkl", proto(2, value({}))), ("version", b"3\n"), ("byteorder", b"little")]
-    package = [(".data/extern_modules", b""), (".data/version", b"6\n"), ("m/m.pkl", proto(2, value({}))), ("version", b"6\n")]
-    around = (("", "zip", []), ("m/", "zip", []), ("m/n/", "zip", [(".data/version", b"6\n")]), ("m/", "export", [("archive_format", b"pt2"), ("archive_version", b"0")]),
-              ("m/", "save", of_torch), ("m/", "package", package), ("", "npz", [("x.npy", floats)]))
-    for number, (folder, form, others) in enumerate(around):
-        for name in ("model/m.cpp", "model/m.wrapper.cpp", "model/m_linker_flags.json", "model/m.so", "model/m.o", "model/k.cubin", "other/m.wrapper_metadata.json", "m.cpp", "model/a/b.so", "model/../../../x"):
-            members = [Member("m/" * (form != "npz" and bool(folder)) + n, b) for n, b in others] + [Member("%sdata/aotinductor/%s" % (folder, name), command)]
-            sample("compiled_%s_%d_%s.pt2" % (form, number, name.replace("/", "_")), zip_of(members), "a file that AOTInductor compiles or loads", RUN)
-    for number, name in enumerate(("data\\aotinductor\\model\\m.cpp", "m/data\\aotinductor/model/m.cpp", "DATA/AOTInductor/model/m.cpp", "m/data//aotinductor/model/m.cpp", "data///aotinductor//model//m.cpp", "m//data////aotinductor/m.so",
-                                   "m/data/constants/m.cpp", "m/data/constants/a/b/m.so", "m/data//constants/./m.CPP", "m\\data\\constants\\m.o", "data/constants/m.wrapper.cpp", "m/n/data/constants/m.so", "m/data/./aotinductor/model/m.cpp", "m/data/.//aotinductor/m.cpp", "m/data\\/aotinductor/m.cpp")):
-        sample("compiled_spelled_%d.pt2" % number, zip_of([Member(name, command)]), "a file that AOTInductor compiles, by another spelling", RUN)
-    for number, name in enumerate(("m//x", "m/a//b", "m/./x", "m/a/../x", "m//data.pkl")):
-        sample("folder_without_name_%d.pt" % number, files.archive([("m/" + n, b) for n, b in of_torch] + [(name, b"x")], name=""), "a name that goes through a folder without a name", DIFFER)
-    for number, name in enumerate(("m/data/constants/tensor_0", "m/data/constants/m.txt", "m/data/constants", "data/constants", "data\\constants", "m/DATA//constants", "a/b/data/constants", "m/mydata/constants/m.cpp", "m/constants/m.cpp", "m/data/constants.cpp", "data/aotinductor", "data//aotinductor", "data.aotinductor/m.txt", "data/aotinductor.txt", "data/aotinductors/m.txt", "aotinductor/m.txt")):
-        sample("compiled_fine_%d.zip" % number, zip_of([Member(name, b"text")]), "a name that is nearly that of AOTInductor", {"needs-objects"} if re.search(r"\bdata[/\\]+constants(/|$)", name.lower()) else {"plain"})
-
-
-def packed_storages():
-    """torch.package's importer unpickles a record by its name, though a pickle says that it is a storage, and though it is packed."""
-    stored = b"(" + value("storage") + NAME("torch", "FloatStorage") + value("0") + value("cpu") + b"K\x04tQ"
-    asked = proto(2, reduce_("torch._utils", "_rebuild_tensor_v2", stored, 0, (4,), (1,), False, HOOKS))
-    evil = proto(2, NAME("builtins", "exec") + value(("pass",)) + b"R")
-    texts = b"(lp0\n" + b"S'x'\np1\na" * 20
-    inside = {"pickle": evil, "pickle_far": proto(2, value("x" * 100000) + b"0" + evil[2:-1]), "text": b"cbuiltins\nexec\n(S'pass'\ntR.", "text_far": texts + b"0cbuiltins\nexec\n(S'pass'\ntR.", "archive": torch_zip(evil), "behind": evil + bytes(600)}
-    for name, data in inside.items():
-        for method in (0, 8):
-            for record in ("data/0", "constants/0", "DATA/0", ".data/0.storage", "tensors/0"):
-                members = [Member("pkg/" + record, data, method), Member("pkg/.data/extern_modules", b"torch._utils\ncollections\nbuiltins\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/m/m.pkl", asked)]
-                sample("package_storage_%s_%d_%s.pt" % (name, method, record.replace("/", "_").lower() + "_" * record.isupper()), zip_of(members), "a record of a torch.package that is a storage, and a pickle", RUN_OR_DIFFER | NOT_DECIDED)
-            # whoever unpacks it could take it for a file
-            sample("storage_%s_%d.pt" % (name, method), zip_of([Member("m/data.pkl", asked), Member("m/data/0", data, method), Member("m/version", b"3\n")]), "a storage that is a pickle", RUN_OR_DIFFER | NOT_DECIDED)
-    for number, data in enumerate((bytes(16), struct.pack("<4f", 1, 2, 3, 4), b"\x80\x02" + bytes(14), b"PK\3\5" + bytes(12), b"(" * 16, bytes(range(16)))):
-        sample("storage_fine_%d.pt" % number, zip_of([Member("m/data.pkl", asked), Member("m/data/0", data, 8), Member("m/version", b"3\n")]), "numbers that are packed", {"plain"})
-
-
-def indexes():
-    """dcp.load asks an index for its attributes, whatever its class is."""
-    state = value({"state_dict_metadata": {}, "planner_data": None, "storage_data": {}, "storage_meta": None})
-    for number, (module, name) in enumerate((("torch.distributed.checkpoint.metadata", "StorageMeta"), ("torch.nn.modules.container", "ModuleDict"), ("mypkg", "Foo"))):
-        for form, body in (("newobj", NAME(module, name) + b")\x81" + state + b"b"), ("slots", NAME(module, name) + b")\x81" + value(None) + state + b"\x86b"), ("arguments", NAME(module, name) + b"(" + value({}) + value(None) + value({}) + b"t\x81")):
-            sample("index_%s_%d.metadata" % (form, number), proto(2, body), "an index of another class, which is read, or not decided", NOT_PLAIN | ({"needs-objects"} if form == "newobj" else set()))
-    for name, what in {"logger": reduce_("logging", "getLogger", "torch"), "status": reduce_("http", "HTTPStatus", 200), "color": reduce_("mypkg", "Color", "red"), "signal": NAME("signal", "SIGINT")}.items():
-        sample("index_shared_%s.metadata" % name, proto(2, what), "an index that all of the process has", NOT_PLAIN)
-    for module, name in (("torch", "FloatStorage"), ("builtins", "dict"), ("mypkg", "Foo"), ("decimal", "Decimal")):
-        sample("index_class_%s_%s.metadata" % (module, name), proto(2, NAME(module, name)), "an index that is a class, of which torch sets an attribute", NOT_PLAIN)
 
 
 def classes_by_other_names():
@@ -875,37 +473,6 @@ def built_of(module, name, state):
     return NAME(module, name) + b")\x81" + value(state) + b"b"
 
 
-def objects_of_cpp():
-    """torch.classes.aten.OpaqueObject of torch 2.14 unpickles the text that is its state."""
-    for kind, name in (("opaque", "aten\nOpaqueObject"), ("dotted", "\naten.OpaqueObject"), ("upper", "ATEN\nOpaqueObject"), ("group", "c10d\nProcessGroup"), ("stream", "cuda\nStream"), ("worker", "dist_rpc\nWorkerInfo")):
-        cls = b"c__torch__.torch.classes" + (b"." if name[0] != "\n" else b"") + name.encode() + b"\n"
-        body = proto(2, cls + b")\x81" + value("gAJjb3MKc3lzdGVtCg==") + b"b")
-        sample("cpp_%s.pt" % kind, torch_zip(body), "an object of C++ that loads what it is given, or connects", RUN)
-        sample("cpp_%s_inside.pt" % kind, torch_zip(proto(2, built_of("__torch__", "M", {"q": cls + b")\x81" + value("gAJjb3MKc3lzdGVtCg==") + b"b"})), extra=[("constants.pkl", proto(2, b")")), ("code/__torch__.py", b"class M(Module):\n  q : Any\n")]), "the same in TorchScript", RUN)
-        sample("cpp_%s_constant.pt" % kind, torch_zip(proto(2, built_of("__torch__", "M", {"w": 1})), extra=[("constants.pkl", proto(2, cls + b")\x81" + value("gAJj") + b"b\x85")), ("code/__torch__.py", b"class M(Module):\n  w : int\n")]), "the same as a constant", RUN)
-        sample("cpp_%s_export.pt2" % kind, zip_of([Member("m/archive_format", b"pt2"), Member("m/version", b"3\n"), Member("m/data/constants/custom_obj_0", torch_zip(body))]), "the same in a program of torch.export", RUN)
-        sample("cpp_%s_package.pt" % kind, zip_of([Member("m/.data/extern_modules", b""), Member("m/.data/version", b"6\n"), Member("m/.data/ts_code/0/data.pkl", body)]), "the same in a torch.package", RUN)
-    packed = proto(2, b"c__torch__.torch.classes.quantized\nLinearPackedParamsBase\n)\x81" + value((TENSOR, None)) + b"b")
-    sample("fine_cpp.pt", torch_zip(packed), "packed weights", {"needs-objects"})
-
-
-def weights_without_bytes():
-    """torch.export.load of torch 2.14 makes zeros of a weight that has no bytes, as many as the JSON says."""
-    sizes = [{"as_int": 32768}, {"as_int": 16384}]
-
-    def archive(sizes, path="weight_0", record="weight_0", data=b"", folder="weights", config=None, **about):
-        meta = {"dtype": 7, "sizes": sizes, "requires_grad": False, "device": {"type": "cpu", "index": None}, "strides": [{"as_int": 1}] * len(sizes), "storage_offset": {"as_int": 0}, "layout": 7}
-        text = json.dumps({"config": {"l.weight": {"path_name": path, "is_param": True, "use_pickle": False, "tensor_meta": meta, **about}}}) if config is None else config
-        return zip_of([Member("m/archive_format", b"pt2"), Member("m/version", b"3\n"), Member("m/data/%s/model_%s_config.json" % (folder, folder), text.encode()), Member("m/data/%s/%s" % (folder, record), data)])
-
-    samples = {"sizes": archive(sizes), "constants": archive(sizes, folder="constants"), "upper": archive(sizes, record="WEIGHT_0"), "folder": archive(sizes, path="a/", record="a/"), "no_path": archive(sizes, path="", record=""), "in_folder": archive(sizes, path="a/weight_0", record="a/weight_0"), "pickled": archive(sizes, use_pickle=0), "no_sizes": archive([]), "formula": archive([{"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}}]),
-               "nowhere": archive(sizes, path="../weights/weight_0"), "broken": archive(sizes, config='{"config": {"path_name": '), "no_config": archive(sizes, config='{"path_name": "weight_0"}'), "real": archive([{"as_int": 1.5}])}
-    for name, data in samples.items():
-        sample("weight_of_zeros_%s.pt2" % name, data, "a weight without bytes", NOT_PLAIN)
-    for name, data in {"none": archive([{"as_int": 3}, {"as_int": 0}]), "bytes": archive([{"as_int": 4}], data=bytes(16))}.items():
-        sample("fine_weight_%s.pt2" % name, data, "a weight as torch writes it", {"needs-objects"})
-
-
 def classes_of_the_file():
     """A metaclass makes a class of a name, bases and attributes: the next opcode, or a state, calls what the file has put there."""
     moved = built_of("six", "MovedAttribute", {"name": "x", "mod": "builtins", "attr": "exec"})
@@ -956,24 +523,6 @@ def keywords():
     both("fine_keywords", NAME("mypkg", "Foo") + b")" + value({"a": 1, "_b2": "x"}) + b"\x92", "keywords", {"needs-objects"}, 4)
 
 
-def quantized():
-    """Zero points that torch believes: it crashes where those of 32-bit numbers are floats."""
-    def tensor(kind, key, numel, size):
-        return NAME("torch._utils", "_rebuild_tensor_v2") + b"((" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(numel) + b"tQK\x00" + value((size,)) + value((1,)) + b"\x89" + HOOKS + b"tR"
-
-    data = {"1": struct.pack("<4d", 1, 2, 3, 4), "2": struct.pack("<4q", 0, 1, 2, 3), "3": struct.pack("<4f", 1, 2, 3, 4)}
-    for kind, width in (("QInt32", 4), ("QUInt8", 1), ("QInt8", 1), ("QUInt4x2", 1)):
-        for scheme in ("per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams"):
-            floats = scheme.endswith("qparams")
-            for zero, points in (("Long", "2"), ("Float", "3"), ("Double", "1")):
-                fine = zero == "Long" and not floats or kind != "QInt32" and zero == "Float" and floats
-                body = value({"w": NAME("torch._utils", "_rebuild_qtensor") + b"((" + value("storage") + NAME("torch", kind + "Storage") + value("0") + value("cpu") + value(4 if kind != "QUInt4x2" else 8) + b"tQK\x00" + value((4,)) + value((1,))
-                              + b"(" + NAME("torch", scheme) + tensor("Float" if floats else "Double", "5" if floats else "4", 4, 4) + tensor(zero, points, 4, 4) + value(0) + b"t\x89" + HOOKS + b"tR"})
-                records = [(key, data[key]) for key in "123"] + [("4", data["1"]), ("5", data["3"]), ("0", bytes(range(4 * width if kind != "QUInt4x2" else 8)))]
-                sample("quantized_%s_%s_%s.pt" % (kind, scheme, zero), files.archive([("data.pkl", proto(2, body))] + [("data/" + key, item) for key, item in records if ("X" + "\1\0\0\0" + key).encode() in body] + [("version", b"3\n")]),
-                       "a tensor quantized with zero points of another dtype", FINE if fine else NOT_PLAIN)
-
-
 def two_classes():
     """A storage is of the class that it was first mentioned with, whatever a later mention says: zero points, and the width of the numbers, are not those of the mention at hand."""
     def stored(kind, key, numel, view=b""):
@@ -1011,167 +560,6 @@ def two_classes():
                 both_forms("width_%s_%s_%s" % (first, then, zero), lambda view, first=first: tensor(first, "0", 4, 4, view) if first == "Float" else quantized_so(first, 4, zero, view),
                            lambda view, then=then, zero=zero: quantized_so(then, 4, zero, view), FINE if fine else NOT_PLAIN,
                            key0=first, key1=zero, key2="Float" if zero == "Float" else "Double")
-
-
-def formats_of_memory():
-    """torch.contiguous_format as torch 2 writes it: getattr() is called for that, and is no value."""
-    getattr_, torch_ = NAME("__builtin__", "getattr") + b"q\x31", NAME("torch._utils", "torch") + b"q\x32"
-    for name in ("channels_last", "channels_last_3d", "contiguous_format", "preserve_format"):
-        fine = getattr_ + torch_ + value(name) + b"\x86R"
-        sample("fine_getattr_%s.pkl" % name, proto(2, fine), "a format of memory", FINE)
-        sample("fine_dotted_%s.pkl" % name, proto(4, value("torch._utils") + value("torch." + name) + b"\x93"), "a format of memory, as protocol 4 has it", FINE)
-        for number, body in enumerate((b"(" + fine + b"h\x31t", b"](" + fine + b"h\x31e", fine + b"0}" + value("x") + b"h\x31s", fine + b"0" + NAME("collections", "defaultdict") + b"h\x31\x85R",
-                                       fine + b"0h\x31", fine + b"0h\x32", fine + b"0h\x31h\x32" + value("save") + b"\x86R", fine + b"0" + reduce_("functools", "partial", b"h\x31"),
-                                       NAME("operator", "getitem") + b"q\x33" + NAME("typing", "Optional") + NAME("builtins", "int") + b"\x86R0h\x33")):
-            both("getattr_%s_%d" % (name, number), body, "getattr() as a value, behind a harmless call of it")
-
-
-def rebuilt(kind, *arguments, numel=4):
-    """A call of torch._utils with a storage of KIND in front."""
-    stored = b"(" + value("storage") + NAME("torch", kind) + value("0") + value("cpu") + value(numel) + b"tQ"
-    return stored, lambda function, *rest: reduce_("torch._utils", function, stored, *rest)
-
-
-def without_a_quantizer():
-    """torch makes a tensor of a quantized class without one, and follows the pointer to it that is not there."""
-    hooks = NAME("collections", "OrderedDict") + b")R"
-    for kind, numel in (("QInt8Storage", 16), ("QUInt8Storage", 16), ("QInt32Storage", 4), ("QUInt4x2Storage", 16), ("QUInt2x4Storage", 16)):
-        stored, made = rebuilt(kind, numel=numel)
-        shape = (4, (1,))
-        for name, body in (
-            ("v1", made("_rebuild_tensor", 0, (4,), (1,))),
-            ("v2", made("_rebuild_tensor_v2", 0, (4,), (1,), False, hooks)),
-            ("neg", made("_rebuild_tensor_v2", 0, (4,), (1,), False, hooks, {"neg": True})),
-            ("v3", made("_rebuild_tensor_v3", 0, (4,), (1,), False, hooks, NAME("torch", "float32"), {"neg": True})),
-            ("state", NAME("torch", "Tensor") + b")R(" + stored + value(0) + value((4,)) + value((1,)) + b"tb"),
-            ("parameter", reduce_("torch._utils", "_rebuild_parameter", made("_rebuild_tensor_v2", 0, (4,), (1,), False, hooks), False, hooks)),
-        ):
-            both("unquantized_%s_%s" % (kind, name), body, "a tensor of a quantized class without a quantizer: %r" % (shape,))
-        first = proto(2, value([stored, files.tensor()]))
-        sample("unquantized_%s_first.pt" % kind, torch_zip(first), "a storage that is quantized where it is mentioned first", NOT_PLAIN)
-        inside = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, stored), keys=proto(2, value(["0"])), stored=struct.pack("<q", numel) + bytes(16))))
-        both("unquantized_%s_inside" % kind, reduce_("torch._utils", "_rebuild_tensor_v2", inside, 0, (4,), (1,), False, hooks), "a storage in the bytes of a pickle")
-        mixed = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, stored + b"0" + files.storage()), keys=proto(2, value(["0"])), stored=struct.pack("<q", numel) + bytes(16))))
-        both("unquantized_%s_inside_first" % kind, reduce_("torch._utils", "_rebuild_tensor_v2", mixed, 0, (4,), (1,), False, hooks), "the same, of two classes")
-    for dtype in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4"):
-        kind = NAME("torch", dtype)
-        _, made = rebuilt("UntypedStorage", numel=16)
-        numpy = NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(bytes(16)) + reduce_("numpy", "dtype", "f4", False, True) + value((4,)) + value("C") + b"tR"
-        for name, body in (
-            ("v3", made("_rebuild_tensor_v3", 0, (4,), (1,), False, hooks, kind)),
-            ("v3_neg", made("_rebuild_tensor_v3", 0, (4,), (1,), False, hooks, kind, {"neg": True})),
-            ("meta", reduce_("torch._utils", "_rebuild_meta_tensor_no_storage", kind, (4,), (1,), False)),
-            ("wrapper", reduce_("torch._utils", "_rebuild_wrapper_subclass", NAME("torch", "Tensor"), kind, (4,), (1,), 0, NAME("torch", "strided"), "cpu", False)),
-            ("device", reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", files.tensor(), kind, "cpu", False)),
-            ("numpy", reduce_("torch._utils", "_rebuild_device_tensor_from_numpy", numpy, kind, "cpu", False)),
-            ("xla", reduce_("torch._utils", "_rebuild_xla_tensor", numpy, kind, "cpu", False)),
-            ("mlc", reduce_("torch._utils", "_rebuild_mlc_tensor", numpy, kind, "cpu", False)),
-        ):
-            both("unquantized_%s_%s" % (dtype, name), body, "a tensor of a quantized dtype without a quantizer")
-    both("fine_quantized_dtype", NAME("torch", "qint8"), "a dtype as a value", FINE)
-
-
-def nested():
-    """torch divides by the rows and columns of what it is given, and until 2.6 believes the numbers in it."""
-    def one(key, kind, shape, stride=None):
-        numel = 1
-        steps = []
-        for size in reversed(shape):
-            steps.insert(0, numel)
-            numel *= size
-        return reduce_("torch._utils", "_rebuild_tensor_v2", b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(numel) + b"tQ", 0, shape,
-                       tuple(steps) if stride is None else stride, False, NAME("collections", "OrderedDict") + b")R")
-
-    def record(*numbers):
-        return struct.pack("<%dq" % len(numbers), *numbers)
-
-    for name, buffer, sizes, strides, offsets, rows, wanted in (
-        ("fine", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (0, 6), (2, 2), FINE), ("fine_turned", (18,), (3, 2, 3, 4), (1, 3, 1, 3), (0, 6), (2, 2), FINE),
-        ("fine_empty_member", (3,), (0, 3, 1, 3), (3, 1, 3, 1), (0, 0), (2, 2), FINE), ("fine_lines", (5,), (2, 3), (1, 1), (0, 2), (2, 1), FINE),
-        ("no_rows", (4,), (), (), (), (0, 2), NOT_PLAIN), ("no_rows_wide", (4,), (), (), (), (0, 1 << 30), NOT_PLAIN), ("no_columns", (4,), (), (), (0, 1), (2, 0), NOT_PLAIN),
-        ("one_dimension", (4,), (2, 2), (1, 1), (0, 2), (2,), NOT_PLAIN), ("size", (18,), (2, 3, 5, 3), (3, 1, 3, 1), (0, 6), (2, 2), NOT_PLAIN),
-        ("negative", (18,), (2, 3, -4, 3), (3, 1, 3, 1), (0, 6), (2, 2), NOT_PLAIN), ("stride", (18,), (2, 3, 4, 3), (3, 1, 1 << 40, 1), (0, 6), (2, 2), NOT_PLAIN),
-        ("offset", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (0, 7), (2, 2), NOT_PLAIN), ("offset_negative", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (-1, 6), (2, 2), NOT_PLAIN),
-        ("few_offsets", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (0,), (2, 2), NOT_PLAIN), ("buffer", (6, 3), (2, 3, 4, 3), (3, 1, 3, 1), (0, 6), (2, 2), NOT_PLAIN),
-    ):
-        numel = 1
-        for size in buffer:
-            numel *= size
-        body = reduce_("torch._utils", "_rebuild_nested_tensor", one("0", "Float", buffer), one("1", "Long", rows), one("2", "Long", rows), one("3", "Long", (len(offsets),)))
-        records = [("data/1", record(*sizes)), ("data/2", record(*strides)), ("data/3", record(*offsets))]
-        by_type = reduce_("torch._tensor", "_rebuild_from_type_v2", NAME("torch._utils", "_rebuild_nested_tensor"), NAME("torch", "Tensor"), body[len(NAME("torch._utils", "_rebuild_nested_tensor")) : -1], {})
-        for way, whole in (("", body), ("_in_list", value([{"a": (body,)}])), ("_by_type", by_type)):
-            sample("nested_%s%s.pt" % (name, way), files.torch_file(proto(2, whole), data=bytes(4 * numel), extra=records), "a nested tensor", wanted)
-    for kind in ("Float", "Double", "Int"):
-        body = reduce_("torch._utils", "_rebuild_nested_tensor", one("0", "Float", (5,)), one("1", kind, (2, 1)), one("2", "Long", (2, 1)), one("3", "Long", (2,)))
-        records = [("data/1", bytes({"Float": 8, "Double": 16, "Int": 8}[kind])), ("data/2", record(1, 1)), ("data/3", record(0, 2))]
-        sample("nested_of_%s.pt" % kind, files.torch_file(proto(2, body), data=bytes(20), extra=records), "sizes that are no integers of 64 bits", NOT_PLAIN)
-    both("nested_bare", reduce_("torch._utils", "_rebuild_nested_tensor", TENSOR_OF_BYTES, TENSOR_OF_BYTES, TENSOR_OF_BYTES, TENSOR_OF_BYTES), "of storages that are not in the file")
-
-
-def by_type():
-    """A sparse tensor that a call makes which is given the function: its indices are looked at, too."""
-    def one(key, kind, shape):
-        return reduce_("torch._utils", "_rebuild_tensor_v2", b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(shape[0] * (shape[1] if len(shape) > 1 else 1)) + b"tQ", 0,
-                       shape, (shape[1], 1) if len(shape) > 1 else (1,), False, NAME("collections", "OrderedDict") + b")R")
-
-    for name, last, wanted in (("fine", 3, FINE), ("far", 4, NOT_PLAIN), ("negative", -1, NOT_PLAIN), ("very_far", 1 << 40, NOT_PLAIN)):
-        parts = b"(" + reduce_("torch.serialization", "_get_layout", "torch.sparse_coo") + b"(" + one("0", "Long", (1, 3)) + one("1", "Float", (3,)) + value((4,)) + b"tt"
-        for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
-            body = reduce_(module, function, NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), parts, {})
-            twice = reduce_(module, function, NAME(module, function), NAME("torch", "Tensor"), b"(" + NAME("torch._utils", "_rebuild_sparse_tensor") + NAME("torch", "Tensor") + parts + b"}t", {})
-            for way, whole in (("", body), ("_twice", twice)):
-                sample("by_type_%s_%s_%s%s.pt" % (name, module.replace(".", "_"), function, way), files.torch_file(proto(2, whole), data=struct.pack("<3q", 0, 1, last), extra=[("data/1", bytes(12))]),
-                       "a sparse tensor, made by a call that is given the function", wanted)
-
-
-def items_of_nothing():
-    """torch makes a tensor of any array of numpy, and divides by the size of an item before it looks what items are."""
-    def array(kind, state, data=b"", count=1):
-        return NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((count,)) + reduce_("numpy", "dtype", kind, False, True) + value(state) + b"b\x89" + blob(data) + b"tb"
-
-    arrays = {"S0": array("S0", (3, "|", None, None, None, 0, 1, 0)), "U0": array("U0", (3, "<", None, None, None, 0, 4, 8)), "V0": array("V0", (3, "|", None, None, None, 0, 1, 0)),
-              "S4": array("S4", (3, "|", None, None, None, 4, 1, 0), bytes(4)), "V4": array("V4", (3, "|", None, None, None, 4, 1, 0), bytes(4)), "U1": array("U1", (3, "<", None, None, None, 4, 4, 8), bytes(4)),
-              "M8": array("M8", (4, "<", None, None, None, -1, -1, 0, ({}, (blob(b"s"), 1, 1, 1))), bytes(8)), "O": array("O8", (3, "|", None, None, None, -1, -1, 63)),
-              "no_state": NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR",
-              "f4": array("f4", (3, "<", None, None, None, -1, -1, 0), bytes(4))}
-    for name, made in arrays.items():
-        for function in ("_rebuild_device_tensor_from_numpy", "_rebuild_xla_tensor", "_rebuild_mlc_tensor"):
-            both("items_%s%s" % (name, function), reduce_("torch._utils", function, made, NAME("torch", "float32"), "cpu", False), "a tensor of an array of numpy", FINE if name == "f4" else NOT_PLAIN)
-
-
-def arrays_in_items():
-    """numpy has dtypes whose items are arrays for the fields of structures only, and flags of dtypes that its functions believe."""
-    def dtype(kind, state):
-        return reduce_("numpy", "dtype", kind, False, True) + value(state) + b"b"
-
-    def uses(kind, nbytes):
-        yield "array", NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + kind + b"\x89" + blob(bytes(nbytes)) + b"tb"
-        yield "scalar", reduce_("numpy.core.multiarray", "scalar", kind, blob(bytes(nbytes)))
-        yield "buffer", reduce_("numpy.core.numeric", "_frombuffer", blob(bytes(nbytes)), kind, (1,), "C")
-
-    four = dtype("f4", (3, "<", None, None, None, -1, -1, 0))
-    text = dtype("U2", (3, "<", None, None, None, 8, 4, 8))
-    several = dtype("V8", (3, "|", (four, (2,)), None, None, 8, 4, 0))
-    for name, kind, nbytes in (("several", several, 8), ("texts", dtype("V16", (3, "|", (text, (2,)), None, None, 16, 4, 8)), 16), ("none", dtype("V0", (3, "|", (four, (0,)), None, None, 0, 4, 0)), 0),
-                               ("one", dtype("V4", (3, "|", (four, ()), None, None, 4, 4, 0)), 4), ("in_itself", dtype("V16", (3, "|", (several, (2,)), None, None, 16, 4, 0)), 16)):
-        for way, body in uses(kind, nbytes):
-            both("subarray_%s_%s" % (name, way), body, "numpy makes no arrays of such items")
-    for way, body in uses(dtype("V8", (3, "|", None, ("a",), {"a": (several, 0)}, 8, 1, 16)), 8):
-        both("subarray_fine_%s" % way, body, "a field that is an array", FINE)
-    both("subarray_field_in_itself", dtype("V16", (3, "|", None, ("a",), {"a": (dtype("V16", (3, "|", (several, (2,)), None, None, 16, 4, 0)), 0)}, 16, 1, 16)), "an array of arrays")
-    for flags in (0, 1, 2, 4, 8, 17, 24, 32, 63, 64, 128, 136, -112, 144, 16, -128, 255):
-        kind = dtype("V4", (3, "|", None, ("a",), {"a": (four, 0)}, 4, 1, flags))
-        for way, body in uses(kind, 4):
-            both("flags_%d_%s" % (flags, way), body, "a structure of numpy with flags", FINE if flags in (16, -112, 144) else NOT_PLAIN)
-    for flags in (8, 16, 0, 24, -104, 152):
-        for way, body in uses(dtype("V8", (3, "|", None, ("a",), {"a": (text, 0)}, 8, 1, flags)), 8):
-            both("flags_text_%d_%s" % (flags, way), body, "a structure with a text", FINE if flags in (24, -104, 152) else NOT_PLAIN)
-    for name, kind, state in (("number", "f4", (3, "<", None, None, None, -1, -1, 8)), ("number_aligned", "f4", (3, "<", None, None, None, -1, -1, 128)), ("text", "U2", (3, "<", None, None, None, 8, 4, 0)),
-                              ("text_wide", "U2", (3, "<", None, None, None, 8, 1, 8)), ("bytes", "S4", (3, "|", None, None, None, 4, 1, 8)), ("bytes_wide", "S4", (3, "|", None, None, None, 4, 3, 0)),
-                              ("raw", "V4", (3, "|", None, None, None, 4, 1, 16)), ("raw_odd", "V4", (3, "|", None, None, None, 4, 3, 0)), ("raw_none", "V4", (3, "|", None, None, None, 4, 0, 0)),
-                              ("several", "V8", (3, "|", (four, (2,)), None, None, 8, 4, 16))):
-        both("flags_of_%s" % name, dtype(kind, state), "flags, or an alignment, that numpy has for no such dtype")
 
 
 def shared_in_a_package():
@@ -1289,29 +677,6 @@ def what_the_table_made_of_objects():
         both("typing_%s" % name, reduce_("torch.distributed._tensor.placement_types", name, "x"), "a function that a module of enumerations imports")
 
 
-def arrays_of_objects():
-    """numpy's loops over objects go down into arrays in arrays, without a look at how deep they are, or whether they are in themselves."""
-    dtype = reduce_("numpy", "dtype", "O8", False, True) + value((3, "|", None, None, None, -1, -1, 63)) + b"bq\x200"
-    empty = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR"
-
-    def filled(items):
-        return b"(" + value(1) + value((1,)) + b"h\x20\x89](" + items + b"etb"
-
-    def deep(count):
-        body = b"N"
-        for _ in range(count):
-            body = empty + filled(body)
-        return body
-
-    for name, body, wanted in (
-        ("in_itself", empty + b"q\x21" + filled(b"h\x21"), NOT_PLAIN), ("in_its_list", empty + b"q\x21(" + value(1) + value((1,)) + b"h\x20\x89]q\x22(N" + b"etb0h\x22h\x21a", NOT_PLAIN),
-        ("list_of_a_list", b"]q\x22" + empty + b"q\x21" + filled(b"h\x22") + b"a", NOT_PLAIN), ("by_dict", b"}q\x22" + value("a") + empty + filled(b"h\x22") + b"s", NOT_PLAIN),
-        ("by_tuple", empty + b"q\x21" + filled(b"h\x21\x85"), NOT_PLAIN), ("deep", deep(20), NOT_PLAIN), ("very_deep", deep(900), NOT_PLAIN), ("fine_few", deep(3), FINE), ("fine_flat", empty + filled(b"N"), FINE),
-        ("fine_beside", b"](" + deep(2) + deep(2) + b"]q\x22h\x22ae", FINE),
-    ):
-        both("array_of_objects_%s" % name, dtype + body, "arrays of objects in each other", wanted)
-
-
 def in_use():
     """What loads, and ends a process where it is used, or shown."""
     hooks = NAME("collections", "OrderedDict") + b")R"
@@ -1378,53 +743,28 @@ def objects_of_the_library():
         both("not_enum_%s" % name, body, "what comes close to an enumeration", NOT_PLAIN)
 
 
-
-TENSOR_OF_BYTES = reduce_("torch._utils", "_rebuild_tensor_v2", reduce_("torch.storage", "_load_from_bytes", blob(legacy())), 0, (1,), (1,), False, NAME("collections", "OrderedDict") + b")R")
-
 methods_that_are_attributes()
 what_the_table_made_of_objects()
 modules_of_python2()
 whole_modules_pickled_bare()
-arrays_of_objects()
 in_use()
-without_a_quantizer()
-nested()
-by_type()
-items_of_nothing()
-arrays_in_items()
 shared_in_a_package()
 frames_of_pandas()
-formulas()
-program_texts()
-compiled()
-packed_storages()
-trees()
-indexes()
 classes_of_the_file()
 methods_as_attributes()
-objects_of_cpp()
-weights_without_bytes()
 classes_by_other_names()
 keywords()
-quantized()
 two_classes()
-formats_of_memory()
-numbers_of_one_hash()
 devices()
 costly()
-structures()
 changed_later()
 objects_of_torch()
-broken_dtypes()
-versions_of_dtypes()
-lies_about_storages()
 parts_of_tensors()
 made_with_arguments()
 functions_of_packages()
 functions_that_look_up()
 functions_as_classes()
 many_names()
-masked_arrays()
 functions_handed_over()
 functions_handed_over_inside()
 keys_that_are_called()
@@ -1432,9 +772,6 @@ classes_called()
 errors_of_syntax()
 errors_that_show_what_is_shared()
 states_of_what_has_no_attributes()
-dtypes_without_a_size()
-sources()
-scripts_of_packages()
 unpicklers_that_differ()
 long_texts()
 depths()

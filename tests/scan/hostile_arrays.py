@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors and arrays whose parts do not fit together: dtypes, structures, shapes, quantizers, formats of memory; numbers of numpy with one hash."""
+
+import struct
+
+from assemble import Member, blob, call, files, legacy, proto, reduce_, sample, tar_of, torch_zip, value, zip_of
+from hostile_objects import NOT_PLAIN, NAME, TENSOR, HOOKS, FINE, both
+
+TENSOR_OF_BYTES = reduce_("torch._utils", "_rebuild_tensor_v2", reduce_("torch.storage", "_load_from_bytes", blob(legacy())), 0, (1,), (1,), False, NAME("collections", "OrderedDict") + b")R")
+
+
+def masked_arrays():
+    """numpy makes an array of this shape and dtype before it has any bytes: of a billion, or of pointers."""
+    make = NAME("numpy.ma.core", "_mareconstruct")
+    masked, array = NAME("numpy.ma.core", "MaskedArray"), NAME("numpy", "ndarray")
+    for name, shape, dtype in (("O", (10**8,), "O"), ("b", (10**9,), "b"), ("two", (0, 10**9), "b"), ("none", (), "b"), ("one", (1,), "b"), ("list", [0], "b"), ("wide", (0,), "V1000000000"), ("fields", (0,), [("a", "O")]), ("minus", (-1,), "b")):
+        both("masked_%s" % name, call(make, masked, array, shape, dtype), "a masked array that numpy does not write")
+    for name, dtype in (("b", "b"), ("bytes", blob(b"b"))):
+        sample("fine_masked_%s.pkl" % name, proto(4, call(make, masked, array, (0,), dtype)), "a masked array as numpy writes it", {"needs-objects"})
+
+
+def dtypes_without_a_size():
+    """numpy writes 'f4', never 'f': 'c' is a text of one byte, and takes the size of a number, -1, as its own."""
+    for code in ("c", "S", "U", "f", "i", "b", "?", "V", "O", "d", "<c", "|c"):
+        state = value((3, "|", None, None, None, -1, -1, 0)) + b"b"
+        dtype = reduce_("numpy", "dtype", code, False, True) + state
+        number = code.replace("?", "bool").replace("<", "lt").replace("|", "bar")
+        both("no_size_%s" % number, reduce_("numpy.core.multiarray", "scalar", dtype, blob(b"")), "a scalar of a dtype that says no size")
+        both("no_size_%s_array" % number, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(K\x01" + value((1,)) + dtype + b"\x89" + blob(b"abcd") + b"tb",
+             "an array of such a dtype")
+
+
+def broken_dtypes():
+    """Fields that are none, beside one of text: the scan must not look into them."""
+    for number, (first, second) in enumerate(((b"N", b""), (NAME("torch", "Tensor"), b""), (value(1), b""), (b")", b""), (value((1, 2)), b""))):
+        text = reduce_("numpy", "dtype", "U5", False, True) + value((3, "<", None, None, None, 20, 4, 8)) + b"b"
+        fields = b"}(" + value("a") + first + value("b") + b"(" + text + value(20) + b"tu"
+        dtype = reduce_("numpy", "dtype", "V40", False, True) + b"(" + value(3) + value("|") + b"N" + value(("a", "b")) + fields + value(40) + value(1) + value(16) + b"tb"
+        both("dtype_field_%d" % number, NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(b"x" * 40) + dtype + value((1,)) + value("C") + b"tR" + second, "a field of a dtype that is none")
+        both("dtype_field_state_%d" % number, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + dtype + b"\x89" + blob(b"x" * 40) + b"tb", "the same in the state of an array")
+
+
+def versions_of_dtypes():
+    """numpy 1.19 follows a pointer to fields that are not there, where the state is of an older version."""
+    for text, size, flags in (("U2", 8, 8), ("S8", 8, 0), ("V4", 4, 0), ("f4", -1, 0)):
+        for version in (0, 1, 2, 3, 4, 5, -1):
+            dtype = reduce_("numpy", "dtype", text, False, True) + value((version, "<" if text[0] in "Uf" else "|", None, None, None, size, -1 if size < 0 else 4 if text[0] == "U" else 1, flags)) + b"b"
+            for name, body in (("scalar", NAME("numpy.core.multiarray", "scalar") + b"(" + dtype + blob(bytes(8 if text != "V4" and text != "f4" else 4)) + b"tR"),
+                               ("buffer", NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(bytes(8 if text != "V4" and text != "f4" else 4)) + dtype + value((1,)) + value("C") + b"tR")):
+                both("dtype_version_%s_%s_%d" % (name, text, version), body, "the state of a dtype of version %d" % version, FINE if version == 3 else NOT_PLAIN)
+
+
+def lies_about_storages():
+    """Whoever loads a checkpoint, wherever it lies, believes what its pickle says of its storages: torch until 2.6 looks at no record's size."""
+    honest, lying = (proto(2, value({"w": files.tensor(numel=count, shape=(count,))})) for count in (4, 1 << 20))
+    missing = proto(2, value({"w": files.tensor(key="9")}))
+    for name, body, wanted in (("honest", honest, FINE), ("lying", lying, NOT_PLAIN), ("missing", missing, NOT_PLAIN | {"inconsistent"})):
+        zipped = torch_zip(body, data=files.FOUR_FLOATS)
+        stream = legacy(body=body, keys=proto(2, value(["0"])), stored=struct.pack("<q", 4) + files.FOUR_FLOATS)
+        sample("storages_%s.pt" % name, zipped, "a checkpoint of which the pickle says more than the records", wanted)
+        sample("storages_%s.distcp" % name, zipped, "the same as an item of a DCP directory", wanted)
+        sample("storages_%s_first.distcp" % name, zipped + torch_zip(proto(2, value({"a": 1}))), "the same as the first of two items", wanted)
+        sample("storages_%s_last.distcp" % name, torch_zip(proto(2, value({"a": 1}))) + zipped, "the same as the last of two items", wanted)
+        sample("storages_%s_inside.zip" % name, zip_of([Member("policy.pth", zipped), Member("data.json", b"{}")]), "the same in a zip archive", wanted)
+        sample("storages_%s_stream_inside.zip" % name, zip_of([Member("policy.pth", stream)]), "a stream in a zip archive", wanted)
+        sample("storages_%s_twice.zip" % name, zip_of([Member("a.zip", zip_of([Member("policy.pth", zipped)]))]), "the same in an archive in an archive", wanted)
+        sample("storages_%s_inside.tar" % name, tar_of([("model.pth", stream), ("note.txt", b"hello")]), "the same in a tar", wanted)
+        package = [(".data/0.storage", files.FOUR_FLOATS), ("m/o.pkl", body), (".data/extern_modules", b"_codecs\n"), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")]
+        sample("storages_%s_package.pt" % name, files.archive(package), "the same in an archive of torch.package", wanted)
+    for first, then, count in (("Float", "Double", 4), ("Byte", "Float", 4), ("Float", "Float", 3)):
+        body = proto(2, b"](" + files.tensor(kind=first) + files.tensor(kind=then, numel=count, shape=(count,)) + b"e")
+        package = [(".data/0.storage", bytes(32)), ("m/o.pkl", body), (".data/extern_modules", b"_codecs\n"), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")]
+        sample("storages_two_%s_%s_package.pt" % (first, then), files.archive(package), "a storage of a package that is of two classes, or lengths", NOT_PLAIN)
+
+
+def numpy_dtype(size, fields, names=("a",), version=3):
+    """numpy.dtype('V...') with the state of a structure; FIELDS: opcodes of a dict."""
+    return reduce_("numpy", "dtype", "V%d" % size, False, True) + b"q\x20(" + value(version) + value("|") + b"N" + value(names) + fields + value(size) + value(1) + value(16) + b"tb"
+
+
+def structures():
+    """What numpy keeps of a dtype, and never looks at again."""
+    four = reduce_("numpy", "dtype", "i4", False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"b"
+    field = b"}q\x21" + value("a") + b"(" + four + value(0) + b"ts"
+    array = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR("
+
+    def of(dtype):
+        return array + value(1) + value((5,)) + dtype + b"\x89" + blob(b"x" * 20) + b"tb"
+
+    good = numpy_dtype(4, field)
+    sample("fine_structure.pkl", proto(2, of(good)), "a structured array", FINE)
+    for number, (name, item) in enumerate((("a", b"(" + four + value(2**31 - 1) + b"t"), ("a", b"(h\x20" + value(0) + b"t"), ("b", b"(" + four + value(4) + b"t"), ("a", b"N"))):
+        both("structure_later_%d" % number, of(good) + b"0h\x21" + value(name) + item + b"s", "a field of a dtype changes behind its state")
+        both("structure_later_key_%d" % number, good + b"0h\x21" + value(name) + item + b"s0}h\x20K\x01s", "the same, and the dtype is a key")
+        both("structure_later_items_%d" % number, good + b"0h\x21(" + value(name) + item + b"u", "the same by SETITEMS")
+    inside = b"}q\x21" + value("a") + b"(h\x20" + value(0) + b"ts"
+    both("structure_itself", numpy_dtype(4, inside), "a dtype in its own field")
+    both("structure_itself_key", b"}" + numpy_dtype(4, inside) + b"K\x01s", "the same as a key, which is hashed without end")
+    both("structure_name_object", reduce_("numpy", "dtype", "V4", False, True) + b"q\x20(" + value(3) + value("|") + b"N(h\x20t}h\x20(" + four + value(0) + b"ts" + value(4) + value(1) + value(16) + b"tb", "a dtype as the name of its own field")
+    both("structure_name_number", numpy_dtype(4, b"}" + value(5) + b"(" + four + value(0) + b"ts", (5,)), "a name of a field that is a number")
+    both("structure_array_itself", reduce_("numpy", "dtype", "V4", False, True) + b"q\x20(" + value(3) + value("|") + b"(h\x20" + value((1,)) + b"tNN" + value(4) + value(1) + value(16) + b"tb", "a dtype that is an array of itself")
+    both("structure_key", b"}" + good + b"K\x01s", "a structure as a key: its fields are hashed as often as they are met")
+    for count in (33, 64, 100, 1000):
+        shape = (0,) + (0x4141,) * (count - 1)
+        both("dimensions_state_%d" % count, array + value(1) + value(shape) + four + b"\x89" + blob(b"") + b"tb", "an array of %d dimensions, for which numpy 1 has no room" % count)
+        both("dimensions_ones_%d" % count, array + value(1) + value((1,) * count) + four + b"\x89" + blob(b"x" * 4) + b"tb", "the same of ones")
+        both("dimensions_buffer_%d" % count, NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(b"x" * 4) + four + value((1,) * count) + value("C") + b"tR", "the same from a buffer")
+        both("dimensions_inner_%d" % count, reduce_("numpy", "dtype", "V4", False, True) + b"(" + value(3) + value("|") + b"(" + four + value((1,) * count) + b"tNN" + value(4) + value(1) + value(16) + b"tb", "a dtype of arrays with so many")
+    for number, state in enumerate((b"(" + TENSOR + b"\x89" + HOOKS + b"q\x22\x89\x89t", b"(\x89\x89" + HOOKS + b"q\x22t", b"(" + TENSOR + b"\x89}q\x22\x89\x89t")):
+        both("later_hooks_state_%d" % number, NAME("torch", "Tensor") + b")R" + state + b"b0h\x22K\x01K\x02s", "hooks of a state that are put in behind it")
+    for number, body in ((3, reduce_("__builtin__", "set", [1])), (4, reduce_("__builtin__", "bytearray", "a", "latin1")), (5, reduce_("exceptions", "ValueError", "x")), (3, NAME("__builtin__", "int"))):
+        both("python2_name_%d_%d" % (number, len(body)), body, "a name of Python 2, which no unpickler translates from protocol 3 on", protocol=number)
+
+
+def quantized():
+    """Zero points that torch believes: it crashes where those of 32-bit numbers are floats."""
+    def tensor(kind, key, numel, size):
+        return NAME("torch._utils", "_rebuild_tensor_v2") + b"((" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(numel) + b"tQK\x00" + value((size,)) + value((1,)) + b"\x89" + HOOKS + b"tR"
+
+    data = {"1": struct.pack("<4d", 1, 2, 3, 4), "2": struct.pack("<4q", 0, 1, 2, 3), "3": struct.pack("<4f", 1, 2, 3, 4)}
+    for kind, width in (("QInt32", 4), ("QUInt8", 1), ("QInt8", 1), ("QUInt4x2", 1)):
+        for scheme in ("per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams"):
+            floats = scheme.endswith("qparams")
+            for zero, points in (("Long", "2"), ("Float", "3"), ("Double", "1")):
+                fine = zero == "Long" and not floats or kind != "QInt32" and zero == "Float" and floats
+                body = value({"w": NAME("torch._utils", "_rebuild_qtensor") + b"((" + value("storage") + NAME("torch", kind + "Storage") + value("0") + value("cpu") + value(4 if kind != "QUInt4x2" else 8) + b"tQK\x00" + value((4,)) + value((1,))
+                              + b"(" + NAME("torch", scheme) + tensor("Float" if floats else "Double", "5" if floats else "4", 4, 4) + tensor(zero, points, 4, 4) + value(0) + b"t\x89" + HOOKS + b"tR"})
+                records = [(key, data[key]) for key in "123"] + [("4", data["1"]), ("5", data["3"]), ("0", bytes(range(4 * width if kind != "QUInt4x2" else 8)))]
+                sample("quantized_%s_%s_%s.pt" % (kind, scheme, zero), files.archive([("data.pkl", proto(2, body))] + [("data/" + key, item) for key, item in records if ("X" + "\1\0\0\0" + key).encode() in body] + [("version", b"3\n")]),
+                       "a tensor quantized with zero points of another dtype", FINE if fine else NOT_PLAIN)
+
+
+def formats_of_memory():
+    """torch.contiguous_format as torch 2 writes it: getattr() is called for that, and is no value."""
+    getattr_, torch_ = NAME("__builtin__", "getattr") + b"q\x31", NAME("torch._utils", "torch") + b"q\x32"
+    for name in ("channels_last", "channels_last_3d", "contiguous_format", "preserve_format"):
+        fine = getattr_ + torch_ + value(name) + b"\x86R"
+        sample("fine_getattr_%s.pkl" % name, proto(2, fine), "a format of memory", FINE)
+        sample("fine_dotted_%s.pkl" % name, proto(4, value("torch._utils") + value("torch." + name) + b"\x93"), "a format of memory, as protocol 4 has it", FINE)
+        for number, body in enumerate((b"(" + fine + b"h\x31t", b"](" + fine + b"h\x31e", fine + b"0}" + value("x") + b"h\x31s", fine + b"0" + NAME("collections", "defaultdict") + b"h\x31\x85R",
+                                       fine + b"0h\x31", fine + b"0h\x32", fine + b"0h\x31h\x32" + value("save") + b"\x86R", fine + b"0" + reduce_("functools", "partial", b"h\x31"),
+                                       NAME("operator", "getitem") + b"q\x33" + NAME("typing", "Optional") + NAME("builtins", "int") + b"\x86R0h\x33")):
+            both("getattr_%s_%d" % (name, number), body, "getattr() as a value, behind a harmless call of it")
+
+
+def rebuilt(kind, *arguments, numel=4):
+    """A call of torch._utils with a storage of KIND in front."""
+    stored = b"(" + value("storage") + NAME("torch", kind) + value("0") + value("cpu") + value(numel) + b"tQ"
+    return stored, lambda function, *rest: reduce_("torch._utils", function, stored, *rest)
+
+
+def without_a_quantizer():
+    """torch makes a tensor of a quantized class without one, and follows the pointer to it that is not there."""
+    hooks = NAME("collections", "OrderedDict") + b")R"
+    for kind, numel in (("QInt8Storage", 16), ("QUInt8Storage", 16), ("QInt32Storage", 4), ("QUInt4x2Storage", 16), ("QUInt2x4Storage", 16)):
+        stored, made = rebuilt(kind, numel=numel)
+        shape = (4, (1,))
+        for name, body in (
+            ("v1", made("_rebuild_tensor", 0, (4,), (1,))),
+            ("v2", made("_rebuild_tensor_v2", 0, (4,), (1,), False, hooks)),
+            ("neg", made("_rebuild_tensor_v2", 0, (4,), (1,), False, hooks, {"neg": True})),
+            ("v3", made("_rebuild_tensor_v3", 0, (4,), (1,), False, hooks, NAME("torch", "float32"), {"neg": True})),
+            ("state", NAME("torch", "Tensor") + b")R(" + stored + value(0) + value((4,)) + value((1,)) + b"tb"),
+            ("parameter", reduce_("torch._utils", "_rebuild_parameter", made("_rebuild_tensor_v2", 0, (4,), (1,), False, hooks), False, hooks)),
+        ):
+            both("unquantized_%s_%s" % (kind, name), body, "a tensor of a quantized class without a quantizer: %r" % (shape,))
+        first = proto(2, value([stored, files.tensor()]))
+        sample("unquantized_%s_first.pt" % kind, torch_zip(first), "a storage that is quantized where it is mentioned first", NOT_PLAIN)
+        inside = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, stored), keys=proto(2, value(["0"])), stored=struct.pack("<q", numel) + bytes(16))))
+        both("unquantized_%s_inside" % kind, reduce_("torch._utils", "_rebuild_tensor_v2", inside, 0, (4,), (1,), False, hooks), "a storage in the bytes of a pickle")
+        mixed = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, stored + b"0" + files.storage()), keys=proto(2, value(["0"])), stored=struct.pack("<q", numel) + bytes(16))))
+        both("unquantized_%s_inside_first" % kind, reduce_("torch._utils", "_rebuild_tensor_v2", mixed, 0, (4,), (1,), False, hooks), "the same, of two classes")
+    for dtype in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4"):
+        kind = NAME("torch", dtype)
+        _, made = rebuilt("UntypedStorage", numel=16)
+        numpy = NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(bytes(16)) + reduce_("numpy", "dtype", "f4", False, True) + value((4,)) + value("C") + b"tR"
+        for name, body in (
+            ("v3", made("_rebuild_tensor_v3", 0, (4,), (1,), False, hooks, kind)),
+            ("v3_neg", made("_rebuild_tensor_v3", 0, (4,), (1,), False, hooks, kind, {"neg": True})),
+            ("meta", reduce_("torch._utils", "_rebuild_meta_tensor_no_storage", kind, (4,), (1,), False)),
+            ("wrapper", reduce_("torch._utils", "_rebuild_wrapper_subclass", NAME("torch", "Tensor"), kind, (4,), (1,), 0, NAME("torch", "strided"), "cpu", False)),
+            ("device", reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", files.tensor(), kind, "cpu", False)),
+            ("numpy", reduce_("torch._utils", "_rebuild_device_tensor_from_numpy", numpy, kind, "cpu", False)),
+            ("xla", reduce_("torch._utils", "_rebuild_xla_tensor", numpy, kind, "cpu", False)),
+            ("mlc", reduce_("torch._utils", "_rebuild_mlc_tensor", numpy, kind, "cpu", False)),
+        ):
+            both("unquantized_%s_%s" % (dtype, name), body, "a tensor of a quantized dtype without a quantizer")
+    both("fine_quantized_dtype", NAME("torch", "qint8"), "a dtype as a value", FINE)
+
+
+def nested():
+    """torch divides by the rows and columns of what it is given, and until 2.6 believes the numbers in it."""
+    def one(key, kind, shape, stride=None):
+        numel = 1
+        steps = []
+        for size in reversed(shape):
+            steps.insert(0, numel)
+            numel *= size
+        return reduce_("torch._utils", "_rebuild_tensor_v2", b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(numel) + b"tQ", 0, shape,
+                       tuple(steps) if stride is None else stride, False, NAME("collections", "OrderedDict") + b")R")
+
+    def record(*numbers):
+        return struct.pack("<%dq" % len(numbers), *numbers)
+
+    for name, buffer, sizes, strides, offsets, rows, wanted in (
+        ("fine", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (0, 6), (2, 2), FINE), ("fine_turned", (18,), (3, 2, 3, 4), (1, 3, 1, 3), (0, 6), (2, 2), FINE),
+        ("fine_empty_member", (3,), (0, 3, 1, 3), (3, 1, 3, 1), (0, 0), (2, 2), FINE), ("fine_lines", (5,), (2, 3), (1, 1), (0, 2), (2, 1), FINE),
+        ("no_rows", (4,), (), (), (), (0, 2), NOT_PLAIN), ("no_rows_wide", (4,), (), (), (), (0, 1 << 30), NOT_PLAIN), ("no_columns", (4,), (), (), (0, 1), (2, 0), NOT_PLAIN),
+        ("one_dimension", (4,), (2, 2), (1, 1), (0, 2), (2,), NOT_PLAIN), ("size", (18,), (2, 3, 5, 3), (3, 1, 3, 1), (0, 6), (2, 2), NOT_PLAIN),
+        ("negative", (18,), (2, 3, -4, 3), (3, 1, 3, 1), (0, 6), (2, 2), NOT_PLAIN), ("stride", (18,), (2, 3, 4, 3), (3, 1, 1 << 40, 1), (0, 6), (2, 2), NOT_PLAIN),
+        ("offset", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (0, 7), (2, 2), NOT_PLAIN), ("offset_negative", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (-1, 6), (2, 2), NOT_PLAIN),
+        ("few_offsets", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (0,), (2, 2), NOT_PLAIN), ("buffer", (6, 3), (2, 3, 4, 3), (3, 1, 3, 1), (0, 6), (2, 2), NOT_PLAIN),
+    ):
+        numel = 1
+        for size in buffer:
+            numel *= size
+        body = reduce_("torch._utils", "_rebuild_nested_tensor", one("0", "Float", buffer), one("1", "Long", rows), one("2", "Long", rows), one("3", "Long", (len(offsets),)))
+        records = [("data/1", record(*sizes)), ("data/2", record(*strides)), ("data/3", record(*offsets))]
+        by_type = reduce_("torch._tensor", "_rebuild_from_type_v2", NAME("torch._utils", "_rebuild_nested_tensor"), NAME("torch", "Tensor"), body[len(NAME("torch._utils", "_rebuild_nested_tensor")) : -1], {})
+        for way, whole in (("", body), ("_in_list", value([{"a": (body,)}])), ("_by_type", by_type)):
+            sample("nested_%s%s.pt" % (name, way), files.torch_file(proto(2, whole), data=bytes(4 * numel), extra=records), "a nested tensor", wanted)
+    for kind in ("Float", "Double", "Int"):
+        body = reduce_("torch._utils", "_rebuild_nested_tensor", one("0", "Float", (5,)), one("1", kind, (2, 1)), one("2", "Long", (2, 1)), one("3", "Long", (2,)))
+        records = [("data/1", bytes({"Float": 8, "Double": 16, "Int": 8}[kind])), ("data/2", record(1, 1)), ("data/3", record(0, 2))]
+        sample("nested_of_%s.pt" % kind, files.torch_file(proto(2, body), data=bytes(20), extra=records), "sizes that are no integers of 64 bits", NOT_PLAIN)
+    both("nested_bare", reduce_("torch._utils", "_rebuild_nested_tensor", TENSOR_OF_BYTES, TENSOR_OF_BYTES, TENSOR_OF_BYTES, TENSOR_OF_BYTES), "of storages that are not in the file")
+
+
+def by_type():
+    """A sparse tensor that a call makes which is given the function: its indices are looked at, too."""
+    def one(key, kind, shape):
+        return reduce_("torch._utils", "_rebuild_tensor_v2", b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(shape[0] * (shape[1] if len(shape) > 1 else 1)) + b"tQ", 0,
+                       shape, (shape[1], 1) if len(shape) > 1 else (1,), False, NAME("collections", "OrderedDict") + b")R")
+
+    for name, last, wanted in (("fine", 3, FINE), ("far", 4, NOT_PLAIN), ("negative", -1, NOT_PLAIN), ("very_far", 1 << 40, NOT_PLAIN)):
+        parts = b"(" + reduce_("torch.serialization", "_get_layout", "torch.sparse_coo") + b"(" + one("0", "Long", (1, 3)) + one("1", "Float", (3,)) + value((4,)) + b"tt"
+        for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
+            body = reduce_(module, function, NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), parts, {})
+            twice = reduce_(module, function, NAME(module, function), NAME("torch", "Tensor"), b"(" + NAME("torch._utils", "_rebuild_sparse_tensor") + NAME("torch", "Tensor") + parts + b"}t", {})
+            for way, whole in (("", body), ("_twice", twice)):
+                sample("by_type_%s_%s_%s%s.pt" % (name, module.replace(".", "_"), function, way), files.torch_file(proto(2, whole), data=struct.pack("<3q", 0, 1, last), extra=[("data/1", bytes(12))]),
+                       "a sparse tensor, made by a call that is given the function", wanted)
+
+
+def items_of_nothing():
+    """torch makes a tensor of any array of numpy, and divides by the size of an item before it looks what items are."""
+    def array(kind, state, data=b"", count=1):
+        return NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((count,)) + reduce_("numpy", "dtype", kind, False, True) + value(state) + b"b\x89" + blob(data) + b"tb"
+
+    arrays = {"S0": array("S0", (3, "|", None, None, None, 0, 1, 0)), "U0": array("U0", (3, "<", None, None, None, 0, 4, 8)), "V0": array("V0", (3, "|", None, None, None, 0, 1, 0)),
+              "S4": array("S4", (3, "|", None, None, None, 4, 1, 0), bytes(4)), "V4": array("V4", (3, "|", None, None, None, 4, 1, 0), bytes(4)), "U1": array("U1", (3, "<", None, None, None, 4, 4, 8), bytes(4)),
+              "M8": array("M8", (4, "<", None, None, None, -1, -1, 0, ({}, (blob(b"s"), 1, 1, 1))), bytes(8)), "O": array("O8", (3, "|", None, None, None, -1, -1, 63)),
+              "no_state": NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR",
+              "f4": array("f4", (3, "<", None, None, None, -1, -1, 0), bytes(4))}
+    for name, made in arrays.items():
+        for function in ("_rebuild_device_tensor_from_numpy", "_rebuild_xla_tensor", "_rebuild_mlc_tensor"):
+            both("items_%s%s" % (name, function), reduce_("torch._utils", function, made, NAME("torch", "float32"), "cpu", False), "a tensor of an array of numpy", FINE if name == "f4" else NOT_PLAIN)
+
+
+def arrays_in_items():
+    """numpy has dtypes whose items are arrays for the fields of structures only, and flags of dtypes that its functions believe."""
+    def dtype(kind, state):
+        return reduce_("numpy", "dtype", kind, False, True) + value(state) + b"b"
+
+    def uses(kind, nbytes):
+        yield "array", NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + kind + b"\x89" + blob(bytes(nbytes)) + b"tb"
+        yield "scalar", reduce_("numpy.core.multiarray", "scalar", kind, blob(bytes(nbytes)))
+        yield "buffer", reduce_("numpy.core.numeric", "_frombuffer", blob(bytes(nbytes)), kind, (1,), "C")
+
+    four = dtype("f4", (3, "<", None, None, None, -1, -1, 0))
+    text = dtype("U2", (3, "<", None, None, None, 8, 4, 8))
+    several = dtype("V8", (3, "|", (four, (2,)), None, None, 8, 4, 0))
+    for name, kind, nbytes in (("several", several, 8), ("texts", dtype("V16", (3, "|", (text, (2,)), None, None, 16, 4, 8)), 16), ("none", dtype("V0", (3, "|", (four, (0,)), None, None, 0, 4, 0)), 0),
+                               ("one", dtype("V4", (3, "|", (four, ()), None, None, 4, 4, 0)), 4), ("in_itself", dtype("V16", (3, "|", (several, (2,)), None, None, 16, 4, 0)), 16)):
+        for way, body in uses(kind, nbytes):
+            both("subarray_%s_%s" % (name, way), body, "numpy makes no arrays of such items")
+    for way, body in uses(dtype("V8", (3, "|", None, ("a",), {"a": (several, 0)}, 8, 1, 16)), 8):
+        both("subarray_fine_%s" % way, body, "a field that is an array", FINE)
+    both("subarray_field_in_itself", dtype("V16", (3, "|", None, ("a",), {"a": (dtype("V16", (3, "|", (several, (2,)), None, None, 16, 4, 0)), 0)}, 16, 1, 16)), "an array of arrays")
+    for flags in (0, 1, 2, 4, 8, 17, 24, 32, 63, 64, 128, 136, -112, 144, 16, -128, 255):
+        kind = dtype("V4", (3, "|", None, ("a",), {"a": (four, 0)}, 4, 1, flags))
+        for way, body in uses(kind, 4):
+            both("flags_%d_%s" % (flags, way), body, "a structure of numpy with flags", FINE if flags in (16, -112, 144) else NOT_PLAIN)
+    for flags in (8, 16, 0, 24, -104, 152):
+        for way, body in uses(dtype("V8", (3, "|", None, ("a",), {"a": (text, 0)}, 8, 1, flags)), 8):
+            both("flags_text_%d_%s" % (flags, way), body, "a structure with a text", FINE if flags in (24, -104, 152) else NOT_PLAIN)
+    for name, kind, state in (("number", "f4", (3, "<", None, None, None, -1, -1, 8)), ("number_aligned", "f4", (3, "<", None, None, None, -1, -1, 128)), ("text", "U2", (3, "<", None, None, None, 8, 4, 0)),
+                              ("text_wide", "U2", (3, "<", None, None, None, 8, 1, 8)), ("bytes", "S4", (3, "|", None, None, None, 4, 1, 8)), ("bytes_wide", "S4", (3, "|", None, None, None, 4, 3, 0)),
+                              ("raw", "V4", (3, "|", None, None, None, 4, 1, 16)), ("raw_odd", "V4", (3, "|", None, None, None, 4, 3, 0)), ("raw_none", "V4", (3, "|", None, None, None, 4, 0, 0)),
+                              ("several", "V8", (3, "|", (four, (2,)), None, None, 8, 4, 16))):
+        both("flags_of_%s" % name, dtype(kind, state), "flags, or an alignment, that numpy has for no such dtype")
+
+
+def arrays_of_objects():
+    """numpy's loops over objects go down into arrays in arrays, without a look at how deep they are, or whether they are in themselves."""
+    dtype = reduce_("numpy", "dtype", "O8", False, True) + value((3, "|", None, None, None, -1, -1, 63)) + b"bq\x200"
+    empty = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR"
+
+    def filled(items):
+        return b"(" + value(1) + value((1,)) + b"h\x20\x89](" + items + b"etb"
+
+    def deep(count):
+        body = b"N"
+        for _ in range(count):
+            body = empty + filled(body)
+        return body
+
+    for name, body, wanted in (
+        ("in_itself", empty + b"q\x21" + filled(b"h\x21"), NOT_PLAIN), ("in_its_list", empty + b"q\x21(" + value(1) + value((1,)) + b"h\x20\x89]q\x22(N" + b"etb0h\x22h\x21a", NOT_PLAIN),
+        ("list_of_a_list", b"]q\x22" + empty + b"q\x21" + filled(b"h\x22") + b"a", NOT_PLAIN), ("by_dict", b"}q\x22" + value("a") + empty + filled(b"h\x22") + b"s", NOT_PLAIN),
+        ("by_tuple", empty + b"q\x21" + filled(b"h\x21\x85"), NOT_PLAIN), ("deep", deep(20), NOT_PLAIN), ("very_deep", deep(900), NOT_PLAIN), ("fine_few", deep(3), FINE), ("fine_flat", empty + filled(b"N"), FINE),
+        ("fine_beside", b"](" + deep(2) + deep(2) + b"]q\x22h\x22ae", FINE),
+    ):
+        both("array_of_objects_%s" % name, dtype + body, "arrays of objects in each other", wanted)
+
+
+def numbers_of_one_hash():
+    """Scalars of numpy as keys: complex numbers share a hash at will, long doubles with all that round to the same double."""
+    def dtype(code, size):
+        return reduce_("numpy", "dtype", code, False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"b"
+
+    def keys(code, packed):
+        first = dtype(code, len(packed[0])) + b"q\x30"
+        scalar = NAME("numpy.core.multiarray", "scalar")
+        return b"}(" + b"".join(scalar + b"(" + (first if not n else b"h\x30") + blob(item) + b"tRN" for n, item in enumerate(packed)) + b"u"
+
+    complexes = [struct.pack("<dd", -1000003.0 * n, n) for n in range(1, 4201)]
+    ascii_only = [bytes(8) + struct.pack("<d", 0)[:6] + bytes([n & 127, n >> 7]) for n in range(4200)]
+    singles = [struct.pack("<ff", -1000003.0 * n * 2**m, n * 2.0**m) for n in range(1, 60) for m in range(1, 72)]
+    longs = [struct.pack("<QHxxxxxx", 1 << 63 | n, 16383) for n in range(4200)]
+    for name, code, packed in (("c16", "c16", complexes), ("c16_ascii", "c16", ascii_only), ("c8", "c8", singles), ("f16", "f16", longs), ("D", "D", complexes), ("c32", "c32", [c * 2 for c in complexes])):
+        both("scalar_keys_%s" % name, keys(code, packed), "scalars of numpy of one hash as keys")
+        both("scalar_items_%s" % name, keys(code, packed).replace(b"tRN", b"tR").replace(b"}(", b"\x8f(", 1)[:-1] + b"\x90", "the same in a set", protocol=4)
+    for code in ("m8", "M8"):
+        scalar = NAME("numpy.core.multiarray", "scalar")
+        unit = lambda n: reduce_("numpy", "dtype", code, False, True) + b"(" + value(4) + value("<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00}(" + blob(b"s") + value(n) + value(1) + value(1) + b"ttb"
+        both("scalar_keys_%s_units" % code, b"}(" + b"".join(scalar + b"(" + unit(n + 1) + blob(struct.pack("<q", 7)) + b"tRN" for n in range(4200)) + b"u", "times of one number and many units as keys")
+    for code, packed in (("f8", [struct.pack("<d", n) for n in range(4200)]), ("i8", [struct.pack("<q", n) for n in range(4200)]), ("U4", [("%4d" % n).encode("utf-32-le") for n in range(4200)])):
+        size = reduce_("numpy", "dtype", code, False, True) + value((3, "<", None, None, None, 16 if code == "U4" else -1, 4 if code == "U4" else -1, 8 if code == "U4" else 0)) + b"b"
+        sample("fine_scalar_keys_%s.pkl" % code, proto(2, keys(code, packed).replace(dtype(code, 0), size)), "scalars of numpy as keys", FINE)
+
+
+arrays_of_objects()
+without_a_quantizer()
+nested()
+by_type()
+items_of_nothing()
+arrays_in_items()
+quantized()
+formats_of_memory()
+structures()
+broken_dtypes()
+versions_of_dtypes()
+lies_about_storages()
+masked_arrays()
+dtypes_without_a_size()
+numbers_of_one_hash()
