@@ -47,6 +47,12 @@ static bool may_be_magic(const struct ckpt_op *op)
 	return len == CKPT_TORCH_MAGIC_BYTES && !memcmp(op->bytes, ckpt_torch_magic, CKPT_TORCH_MAGIC_BYTES);
 }
 
+/* ... that is longer than the window: such a number may have any zeros. */
+static bool may_be_long_magic(uint8_t code)
+{
+	return code == CKPT_OP_LONG4 || code == CKPT_OP_INT || code == CKPT_OP_LONG;
+}
+
 enum ckpt_scan_beginning ckpt_scan_begins_stream(const uint8_t *bytes, size_t len, uint64_t size)
 {
 	struct ckpt_reader r = { .data = bytes, .len = len };
@@ -185,14 +191,16 @@ static enum ckpt_scan_beginning walk(struct window *w, uint64_t *walked)
 		uint64_t start = pos;
 		enum step step = next(w, &pos, &op);
 
-		if (step == STEP_LONG) /* a number so long may have any zeros */
-			magic |= op.code == CKPT_OP_LONG4 || op.code == CKPT_OP_INT || op.code == CKPT_OP_LONG;
-		else if (step != STEP_OPCODE)
-			return CKPT_SCAN_NO_STREAM;
-		else if (op.code == CKPT_OP_STOP)
+		if (step == STEP_OPCODE && op.code == CKPT_OP_STOP)
 			return magic && pos < w->size ? CKPT_SCAN_STREAM : CKPT_SCAN_NO_STREAM;
-		else
-			magic |= may_be_magic(&op), *walked += pos - start;
+		if (step == STEP_OPCODE) {
+			magic |= may_be_magic(&op);
+			*walked += pos - start;
+		} else if (step == STEP_LONG) {
+			magic |= may_be_long_magic(op.code);
+		} else {
+			return CKPT_SCAN_NO_STREAM;
+		}
 	}
 	return CKPT_SCAN_NO_STREAM;
 }
@@ -225,7 +233,7 @@ static enum ckpt_scan_reach reach_in(struct window *w, uint64_t end)
 		switch (next(w, &pos, &op)) {
 		case STEP_NONE: return reach;
 		case STEP_CUT: return CKPT_SCAN_GOES_FAR;
-		case STEP_LONG: magic = true; break;
+		case STEP_LONG: magic |= may_be_long_magic(op.code); break;
 		case STEP_OPCODE:
 			if (op.code == CKPT_OP_FRAME && op.number > w->size - pos)
 				return reach;
