@@ -200,7 +200,7 @@ def check_dcp(count, folder):
     ordered, default = dcp_build.Global("collections", "OrderedDict"), dcp_build.Global("collections", "defaultdict")
     calls = {"ordered_tuple": lambda items: dcp_build.Call(ordered, tuple(items.items())), "ordered_dict": lambda items: dcp_build.Call(ordered, items),
              "default_list": lambda items: dcp_build.Call(default, None, [list(pair) for pair in items.items()]), "default_tuple": lambda items: dcp_build.Call(default, None, tuple(items.items())),
-             "default_dict": lambda items: dcp_build.Call(default, None, items)}
+             "default_dict": lambda items: dcp_build.Call(default, None, items), "default_class": lambda items: dcp_build.Call(default, dcp_build.Global("torch.distributed.checkpoint.metadata", "BytesStorageMetadata"))}
     for name in ["/", "/.", "//./", "/./", "/.//"] + sorted(calls):
         named = made("named_%s" % name.replace("/", "s").replace(".", "d"))
         hidden = hostile.hostile_readers.stored(b"\1\2\3\4" * 20000 + evil + b"\5\6\7" * 30000)

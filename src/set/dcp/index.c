@@ -183,8 +183,8 @@ static int read_entry(struct index_reader *r, const struct ckpt_value *fqn,
 }
 
 /*
- * The pairs of a dict, all of which are in sight; NULL: it is none, or a call makes it of what lies
- * in its arguments.
+ * The pairs of a dict, all of which are in sight; NULL: it is none, a call makes it of what lies in its
+ * arguments, or a defaultdict makes those that torch asks for and nobody put in.
  */
 static const struct ckpt_seq *pairs_in_sight(const struct ckpt_value *dict)
 {
@@ -192,6 +192,8 @@ static const struct ckpt_seq *pairs_in_sight(const struct ckpt_value *dict)
 	uint32_t factory = args && ckpt_value_is_call_of(dict, "collections", "defaultdict") ? 1 : 0;
 
 	if (args && (args->kind != CKPT_TUPLE || args->u.seq.count > factory || dict->u.call->kwargs))
+		return NULL;
+	if (args && args->u.seq.count && args->u.seq.items[0]->kind != CKPT_NONE)
 		return NULL;
 	return dict ? ckpt_value_pairs(dict) : NULL;
 }
