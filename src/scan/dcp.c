@@ -156,12 +156,18 @@ static void look_at_item(struct data_file *f, const struct ckpt_dcp_chunk *chunk
 		look_at(f, chunk->off, chunk->len, 0);
 }
 
-/* The numbers of tensors as they are, which FileSystemWriter(serialization_format=SAFETENSORS) of torch 2.8 writes. */
+/*
+ * The numbers of tensors as they are: FileSystemWriter(serialization_format=SAFETENSORS) writes files of safetensors, called
+ * "__0_0.distcp" in torch 2.14.
+ */
 static bool may_be_numbers(const struct data_file *f)
 {
-	size_t len = strlen(f->name);
+	uint64_t size = ckpt_source_size(f->source);
+	uint8_t head[CKPT_PROBE_BYTES];
+	size_t len = size < sizeof(head) ? (size_t)size : sizeof(head);
 
-	return !f->s->depth && len > 12 && !strcmp(f->name + len - 12, ".safetensors");
+	return !f->s->depth && (ckpt_ends_with(f->name, ".safetensors") ||
+				(ckpt_source_read(f->source, 0, head, len, NULL) == 0 && ckpt_scan_is_safetensors(f->source, head, len)));
 }
 
 /*

@@ -259,18 +259,19 @@ def check_dcp(count, folder):
         numbers.write_index()
         verdict = verdicts_of(numbers.path)[1]
         count.expect(verdict == "inconsistent", "an index that means the same numbers of %s three times is %s" % (name, verdict))
-    plain = made("numbers_alone")  # as FileSystemWriter(serialization_format=SAFETENSORS) writes them
-    plain.items = [item for item in plain.items if item.key != "b"]
-    del plain.entries["b"]
-    data = b"".join(bytes(range(item.length % 251)) * 3 for item in plain.items)
-    with open(os.path.join(plain.path, "__0_0.safetensors"), "wb") as stream:
-        stream.write(safetensors_of(data))
-    start, step = len(safetensors_of(data)) - len(data), len(data) // len(plain.items)
-    for number, item in enumerate(plain.items):
-        item.file, item.offset, item.length = "__0_0.safetensors", start + number * step, step
-    plain.write_index()
-    _, found = scanned.scan(plain.path)
-    count.expect({one["verdict"] for one in found.values()} == {"plain", "needs-objects"}, "numbers as safetensors are %s" % found)
+    for name in ("__0_0.safetensors", "__0_0.distcp"):
+        plain = made("numbers_alone_%s" % name[-4:])  # as FileSystemWriter(serialization_format=SAFETENSORS) writes them
+        plain.items = [item for item in plain.items if item.key != "b"]
+        del plain.entries["b"]
+        data = b"".join(bytes(range(item.length % 251)) * 3 for item in plain.items)
+        with open(os.path.join(plain.path, name), "wb") as stream:
+            stream.write(safetensors_of(data))
+        start, step = len(safetensors_of(data)) - len(data), len(data) // len(plain.items)
+        for number, item in enumerate(plain.items):
+            item.file, item.offset, item.length = name, start + number * step, step
+        plain.write_index()
+        _, found = scanned.scan(plain.path)
+        count.expect({one["verdict"] for one in found.values()} == {"plain", "needs-objects"}, "numbers as safetensors are %s" % found)
     for count_of_names, wanted in ((2, "needs-objects"), (300, "unreadable")):
         many = made("names%d" % count_of_names)
         many.write_data()
