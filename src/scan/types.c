@@ -412,6 +412,7 @@ bool ckpt_scan_may_be_quantized(struct ckpt_scan_walk *w, const struct ckpt_valu
 /* What a tensor that is made of a storage, as all are that torch writes here, has in it. */
 struct numbers {
 	enum ckpt_dtype dtype;
+	int64_t count;
 	bool is_contiguous;
 	bool has_bits; /* negative or conjugated: torch copies them where it needs the numbers */
 	const struct ckpt_value *location; /* whatever the file says; NULL: the storage has none */
@@ -446,6 +447,7 @@ static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value 
 		if (__builtin_mul_overflow(step, size[i], &step))
 			return false;
 	}
+	out->count = step;
 	out->is_contiguous |= !step; /* there are none */
 	return out->dtype != CKPT_DTYPE_UNKNOWN;
 }
@@ -498,6 +500,27 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 	return NULL;
 }
 
+/* How many scales or zero points, in a list or a tensor; -1: it is neither. */
+static int64_t count_of_channels(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	struct numbers n;
+
+	if (v->kind == CKPT_LIST)
+		return v->u.seq.count;
+	return numbers_of_tensor(w, v, &n) ? n.count : -1;
+}
+
+/* torch 1.13 and 2.6 take any number of scales; what packs such a tensor for a module reads as many as there are channels. */
+static bool are_channels(struct ckpt_scan_walk *w, const struct ckpt_value *shape, const struct ckpt_value *quantizer)
+{
+	const struct ckpt_value *axis = quantizer->u.seq.count == 4 ? item(quantizer, 3) : NULL;
+	int64_t size[MOST_DIMENSIONS];
+	uint32_t sizes;
+
+	return axis && axis->kind == CKPT_INT && numbers_of(shape, size, &sizes) && axis->u.integer >= 0 && axis->u.integer < sizes &&
+	       count_of_channels(w, item(quantizer, 1)) == size[axis->u.integer] && count_of_channels(w, item(quantizer, 2)) == size[axis->u.integer];
+}
+
 /* (qscheme, scale or scales, zero point or points[, axis]) */
 static const char *misfit_of_quantizer(struct ckpt_scan_walk *w, const struct ckpt_value *args, bool is_later)
 {
@@ -507,6 +530,8 @@ static const char *misfit_of_quantizer(struct ckpt_scan_walk *w, const struct ck
 
 	if (ckpt_value_is_global(scheme, "torch", "per_tensor_affine") || ckpt_value_is_global(scheme, "torch", "per_tensor_symmetric"))
 		return scales->kind == CKPT_CALL || points->kind == CKPT_CALL ? "a scale or zero point of the whole tensor that is a tensor" : NULL;
+	if (!are_channels(w, item(args, 2), quantizer))
+		return "another number of scales or zero points than there are channels";
 	if (scales->kind != CKPT_CALL && points->kind != CKPT_CALL)
 		return NULL;
 	/* torch writes the scheme of whole zero points for others, too: it goes by their dtype */

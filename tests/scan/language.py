@@ -245,7 +245,13 @@ class Program(Tensors):
         return self.bytes_of(self.rng.choice([bytes([7, 228, 2, 29, 11, 59, 1, 0, 0, 1]), bytes([7, 228, 2, 29]), bytes([11, 59, 1, 0, 0, 1]), bytes(10), bytes([7, 228, 2, 30]), b"\xff" * 6, b""]))
 
     def zone(self):
-        return self.glob("datetime", "timezone") + self.tuple(self.call(("datetime", "timedelta"), "small", "int", "small"), *([self.text()] if self.rng.random() < 0.3 else [])) + b"R"
+        return self.glob("datetime", "timezone") + self.tuple(self.call(("datetime", "timedelta"), *self.rng.choice([("small", "int", "small"), ("zero", "int", "zero"), ("zero", "hour", "zero")])), *([self.text()] if self.rng.random() < 0.3 else [])) + b"R"
+
+    def zero(self):
+        return b"K\x00"
+
+    def hour(self):
+        return b"M\x10\x0e"
 
     def array_class(self):
         return self.glob("array", "array")
