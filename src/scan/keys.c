@@ -76,6 +76,21 @@ uint64_t ckpt_key_of_text(const char *text, uint64_t len)
 	return hash ^ hash >> 29;
 }
 
+/* The same of the text that has a character for each byte. */
+static uint64_t key_of_latin1(const char *text, uint64_t len)
+{
+	uint64_t hash = CKPT_KEY_NO_BYTES;
+
+	for (uint64_t i = 0; i < len; i++) {
+		uint8_t c = (uint8_t)text[i];
+
+		if (c >= 0x80)
+			hash = ckpt_key_with_byte(hash, 0xC0 | c >> 6);
+		hash = ckpt_key_with_byte(hash, c >= 0x80 ? 0x80 | (c & 0x3F) : c);
+	}
+	return hash ^ hash >> 29;
+}
+
 uint64_t ckpt_key_of_tuple(struct ckpt_key *k, const struct ckpt_seq *items, unsigned depth)
 {
 	const uint64_t first = 11400714785074694791u, second = 14029467366897019727u, fifth = 2870177450012600261;
@@ -349,7 +364,10 @@ uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigne
 	case CKPT_PY2_STR:
 	case CKPT_BYTES:
 		k->bytes += v->u.bytes.len;
-		if (k->is_exact && v->kind == CKPT_BYTES)
+		k->has_py2_text |= v->kind == CKPT_PY2_STR;
+		if (v->kind == CKPT_PY2_STR && k->encoding == CKPT_SCAN_LATIN1)
+			return key_of_latin1(v->u.bytes.ptr, v->u.bytes.len);
+		if (k->is_exact && (v->kind == CKPT_BYTES || (v->kind == CKPT_PY2_STR && k->encoding == CKPT_SCAN_BYTES)))
 			return ckpt_key_of_bytes(v->u.bytes.ptr, v->u.bytes.len);
 		return ckpt_key_of_text(v->u.bytes.ptr, v->u.bytes.len);
 	case CKPT_TUPLE: return ckpt_key_of_tuple(k, &v->u.seq, depth + 1);
@@ -489,11 +507,12 @@ const struct ckpt_value *ckpt_scan_added_key(const struct ckpt_scan_added_keys *
 	return key_at(a->items, i, a->form);
 }
 
-uint64_t ckpt_scan_identity(struct ckpt_scan_walk *w, const struct ckpt_value *v, bool *vague)
+uint64_t ckpt_scan_identity(struct ckpt_scan_walk *w, const struct ckpt_value *v, enum ckpt_scan_encoding encoding, struct ckpt_scan_identity_notes *notes)
 {
-	struct ckpt_key k = { .w = w, .is_exact = true };
+	struct ckpt_key k = { .w = w, .is_exact = true, .encoding = encoding };
 	uint64_t number = ckpt_key_number(&k, v, 0);
 
-	*vague |= k.is_unknown || k.is_too_much || !may_look(&k);
+	notes->is_vague |= k.is_unknown || k.is_too_much || !may_look(&k);
+	notes->has_py2_text |= k.has_py2_text;
 	return number;
 }

@@ -17,6 +17,8 @@ struct ckpt_key {
 	 * different ones, as -1 and -2, whose hash is the same
 	 */
 	bool is_exact;
+	enum ckpt_scan_encoding encoding;
+	bool has_py2_text;
 };
 
 /* Of a value, and what is in it. DEPTH: of tuples above it. */

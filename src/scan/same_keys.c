@@ -20,7 +20,8 @@ struct seen_keys {
 	struct ckpt_scan_walk *w;
 	uint64_t few[FEW], *numbers;
 	size_t count;
-	bool vague; /* of one it is not known what it equals */
+	enum ckpt_scan_encoding encoding; /* of texts of Python 2 */
+	struct ckpt_scan_identity_notes notes;
 };
 
 static bool make_room(struct seen_keys *k, size_t count)
@@ -32,7 +33,7 @@ static bool make_room(struct seen_keys *k, size_t count)
 
 static void see(struct seen_keys *k, const struct ckpt_value *key)
 {
-	k->numbers[k->count++] = ckpt_scan_identity(k->w, key, &k->vague);
+	k->numbers[k->count++] = ckpt_scan_identity(k->w, key, k->encoding, &k->notes);
 }
 
 static void see_all(struct seen_keys *k, const struct ckpt_seq *seq, uint32_t step)
@@ -81,38 +82,53 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void finish(struct seen_keys *k, uint64_t at)
+static bool has_two(struct seen_keys *k)
 {
-	bool twice = false;
-
 	if (k->count > 1)
 		qsort(k->numbers, k->count, sizeof(*k->numbers), by_number);
-	for (size_t i = 1; i < k->count && !twice; i++)
-		twice = k->numbers[i] == k->numbers[i - 1];
-	if (twice || (k->vague && k->count > 1))
-		ckpt_scan_find(k->w->s, CKPT_SCAN_UNREADABLE, "key", at,
-			       twice ? "two keys that are the same to Python: a load keeps one of them" : "a key of which it is not known whether another is the same to Python");
+	for (size_t i = 1; i < k->count; i++)
+		if (k->numbers[i] == k->numbers[i - 1])
+			return true;
+	return false;
+}
+
+static void finish(struct seen_keys *k, bool twice, uint64_t at)
+{
+	if (twice)
+		ckpt_scan_find(k->w->s, CKPT_SCAN_UNREADABLE, "key", at, k->encoding == CKPT_SCAN_UTF8 ? "two keys that are the same to Python: a load keeps one of them" : "two keys that are the same to a load with encoding='latin1' or 'bytes', which keeps one of them");
+	else if (k->notes.is_vague && k->count > 1)
+		ckpt_scan_find(k->w->s, CKPT_SCAN_UNREADABLE, "key", at, "a key of which it is not known whether another is the same to Python");
 	if (k->numbers != k->few)
 		free(k->numbers);
+}
+
+static void see_container(struct seen_keys *k, const struct ckpt_value *v)
+{
+	if (v->kind == CKPT_DICT) {
+		see_all(k, &v->u.seq, 2);
+	} else if (v->kind == CKPT_SET) {
+		see_all(k, &v->u.seq, 1);
+	} else if (v->kind == CKPT_CALL) {
+		if (v->u.call->args->kind == CKPT_TUPLE)
+			see_arguments(k, &v->u.call->args->u.seq);
+		see_all(k, &v->u.call->pairs, 2);
+	}
 }
 
 /* A container that has more keys than it got at once. */
 static void check_container(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
 	struct seen_keys k = { .w = w };
+	bool twice;
 
 	if (!make_room(&k, room_for(v)))
 		return;
-	if (v->kind == CKPT_DICT) {
-		see_all(&k, &v->u.seq, 2);
-	} else if (v->kind == CKPT_SET) {
-		see_all(&k, &v->u.seq, 1);
-	} else if (v->kind == CKPT_CALL) {
-		if (v->u.call->args->kind == CKPT_TUPLE)
-			see_arguments(&k, &v->u.call->args->u.seq);
-		see_all(&k, &v->u.call->pairs, 2);
-	}
-	finish(&k, w->in->base + v->pos);
+	do {
+		k.count = 0;
+		see_container(&k, v);
+		twice = has_two(&k);
+	} while (!twice && k.notes.has_py2_text && ++k.encoding < CKPT_SCAN_ENCODINGS);
+	finish(&k, twice, w->in->base + v->pos);
 }
 
 static bool has_arguments(const struct ckpt_value *v)
@@ -124,6 +140,7 @@ void ckpt_scan_keys_compared(struct ckpt_scan_walk *w, const struct ckpt_scan_ad
 {
 	const struct ckpt_value **grown;
 	struct seen_keys k = { .w = w };
+	bool twice;
 
 	if (!a->count)
 		return;
@@ -140,9 +157,13 @@ void ckpt_scan_keys_compared(struct ckpt_scan_walk *w, const struct ckpt_scan_ad
 	}
 	if (a->count < 2 || !make_room(&k, a->count))
 		return;
-	for (size_t i = 0; i < a->count; i++)
-		see(&k, ckpt_scan_added_key(a, i));
-	finish(&k, ckpt_scan_at(w));
+	do {
+		k.count = 0;
+		for (size_t i = 0; i < a->count; i++)
+			see(&k, ckpt_scan_added_key(a, i));
+		twice = has_two(&k);
+	} while (!twice && k.notes.has_py2_text && ++k.encoding < CKPT_SCAN_ENCODINGS);
+	finish(&k, twice, ckpt_scan_at(w));
 }
 
 static int by_place(const void *a, const void *b)

@@ -157,11 +157,20 @@ void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added
 /* Key I of those that are added. */
 const struct ckpt_value *ckpt_scan_added_key(const struct ckpt_scan_added_keys *added, size_t i);
 
+/* What a load makes of texts of Python 2: torch.load and pickle.load without an encoding, and with encoding='latin1' and 'bytes'. */
+enum ckpt_scan_encoding { CKPT_SCAN_UTF8, CKPT_SCAN_LATIN1, CKPT_SCAN_BYTES, CKPT_SCAN_ENCODINGS };
+
+/* What else there is to say of keys. */
+struct ckpt_scan_identity_notes {
+	bool is_vague;	    /* one has many spellings, of which not all are known */
+	bool has_py2_text; /* one is a text of Python 2, or has one in it */
+};
+
 /*
  * A number that keys have in common which Python takes for the same, and no others, but for one of
- * 2^60. *VAGUE: it has many spellings, of which not all are known.
+ * 2^60. NOTES are set, never cleared.
  */
-uint64_t ckpt_scan_identity(struct ckpt_scan_walk *w, const struct ckpt_value *v, bool *vague);
+uint64_t ckpt_scan_identity(struct ckpt_scan_walk *w, const struct ckpt_value *v, enum ckpt_scan_encoding encoding, struct ckpt_scan_identity_notes *notes);
 
 /* ---- keys that are the same (same_keys.c) ---- */
 

@@ -642,6 +642,8 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "TorchScript: %" PRIu32 " sources, which torch.jit.load compiles",
 			       sources);
+	if (zip->is_script && zip->s->is_dcp)
+		ckpt_scan_find(zip->s, CKPT_SCAN_INCONSISTENT, "source", CKPT_NO_OFFSET, "TorchScript as an item of a DCP directory: torch 1.13 to 2.3 compile what they find at the end of the data file");
 	if (has_record(zip, "model.json"))
 		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "source", CKPT_NO_OFFSET,
 			       "TorchScript of torch 1.0 to 1.3, which torch until 1.7 compiles: 'model.json' says where its sources are, which are not looked into");

@@ -603,6 +603,15 @@ def copied_before():
     sample("fine_copied.pkl", proto(2, b"](" + NAME("builtins", "list") + b"](K\x01eq\x31\x85Rh\x31e"), "a list that is in another, and a copy of it", {"plain"})
 
 
+def same_keys_of_python2():
+    """Keys that one encoding makes the same, and another does not."""
+    byte, text, raw = b"U\x01\xe9", value("\xe9"), b"C\x01\xe9"
+    for name, first, then, wanted in (("latin1", text, byte, NOT_DECIDED), ("bytes", raw, byte, NOT_DECIDED), ("ascii_bytes", b"C\x01k", b"U\x01k", NOT_DECIDED), ("inside", b"(" + text + b"t", b"(" + byte + b"t", NOT_DECIDED), ("ascii", value("k"), b"U\x01k", NOT_DECIDED),
+                                      ("utf8", text, b"U\x02\xc3\xa9", NOT_DECIDED), ("others", text, b"U\x01\xe8", {"plain"}), ("both", byte, b"U\x01\xe8", {"plain"}), ("number", b"K\x01", byte, {"plain"})):
+        for form, container in (("dict", b"}(" + first + b"N" + then + b"Nu"), ("later", b"}" + first + b"Ns" + then + b"Ns"), ("set", b"\x8f(" + first + then + b"\x90"), ("ordered", NAME("collections", "OrderedDict") + b")R" + first + b"Ns" + then + b"Ns")):
+            sample("same_keys_py2_%s_%s.pkl" % (name, form), proto(4, container), "keys that are the same to some encodings", wanted)
+
+
 def same_keys():
     """Keys that are one to Python. A load keeps the last value; ls would show both."""
     torch_size, scalar = NAME("torch", "Size"), NAME("numpy.core.multiarray", "scalar")
@@ -942,6 +951,7 @@ made_by_new()
 full_deques()
 copied_before()
 same_keys()
+same_keys_of_python2()
 attributes()
 arguments_as_values()
 printed_states()

@@ -17,6 +17,9 @@ def scripts_of_packages():
         return files.archive([(".data/ts_code/0/data.pkl", proto(2, inner) if body is None else body), (".data/ts_code/0/constants.pkl", proto(2, b")")), ("m/w.pkl", proto(2, asked)), (".data/extern_modules", b"torch.jit._script\n"),
                               (".data/python_version", b"3.9.2"), (place, text.encode()), (".data/version", b"6\n"), *more])
 
+    item = zip_of([Member("m/data.pkl", proto(2, value({}))), Member("m/constants.pkl", proto(2, b")")), Member("m/code/__torch__.py", b"class M(Module):\n  x : int\n"), Member("m/version", b"3\n")])
+    for name, row in (("alone", item), ("first", item + torch_zip(proto(2, value({"a": 1})))), ("last", torch_zip(proto(2, value({"a": 1}))) + item)):
+        sample("script_item_%s.distcp" % name, row, "TorchScript as an item of DCP, which torch 1.13 reads to the end of the file", DIFFER)
     fine = "class M(Module):\n  __parameters__ = [\"weight\", ]\n  weight : Tensor\n  def forward(self, x: Tensor) -> Tensor:\n    return x\n"
     state = "class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    %s\n    return None\n"
     second = [(".data/ts_code/1/data.pkl", proto(2, value(1))), (".data/ts_code/1/constants.pkl", proto(2, b")"))]
