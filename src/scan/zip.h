@@ -116,6 +116,12 @@ bool ckpt_loose_zip_is_constant(const char *name);
 /* JSON of a program of torch.export: does it ask for numbers that no record has (zip_payloads.c)? */
 void ckpt_loose_zip_check_payloads(struct ckpt_loose_zip *zip, const uint8_t *json, uint64_t len);
 
+/* What kinds of archive it is, by the names of its records: an archive may be of several (zip_records.c). */
+void ckpt_loose_zip_find_kind(struct ckpt_loose_zip *zip);
+
+/* What torch.load and its weights_only want of a checkpoint besides its pickle. */
+void ckpt_loose_zip_check_for_torch(struct ckpt_loose_zip *zip);
+
 /* Look into the records (zip_records.c). */
 void ckpt_loose_zip_records(struct ckpt_loose_zip *zip);
 void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e);
