@@ -14,6 +14,7 @@
 #include "io/unzstd.h"
 #include "set/dcp/dcp.h"
 #include "set/dcp/index.h"
+#include "set/fields.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -374,6 +375,14 @@ static bool may_be_index(const struct ckpt_value *root)
 	return any || args->kind != CKPT_TUPLE || root->u.call->state || root->u.call->items.count || root->u.call->pairs.count || root->u.call->kwargs;
 }
 
+/* torch 2.4 and later set an attribute of this one, too (FileSystemReader.read_metadata). */
+static bool has_odd_storage_meta(const struct ckpt_value *root)
+{
+	const struct ckpt_value *state = ckpt_fields_object_state(root), *meta = state ? ckpt_fields_find(state, "storage_meta") : NULL;
+
+	return meta && meta->kind != CKPT_NONE && !ckpt_fields_is(meta, "StorageMeta");
+}
+
 void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -384,6 +393,8 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 	int rc;
 
 	rc = ckpt_dcp_index_load(source, &bytes, &pickle, &index, &err);
+	if (rc == 0 && has_odd_storage_meta(index.root))
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "an index whose storage_meta is none that torch writes: it would set an attribute of that");
 	if (rc == 0)
 		check_files(s, &index);
 	else if (rc == CKPT_E_NOMEM)

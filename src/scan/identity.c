@@ -352,11 +352,23 @@ static bool number_of_item(char letter, const uint8_t *bytes, uint64_t size, uin
 		*out = number_of_float(real_at(bytes, size / 2)) + 1000003 * number_of_float(real_at(bytes + size / 2, size / 2));
 		return !isnan(real);
 	case 'm':
-	case 'M': /* as if of one unit */
+	case 'M': /* of one unit */
 		*out = in_family(OF_SPAN, integer);
 		return true;
 	default: return false;
 	}
+}
+
+/* A date or span of numpy: 1 s is 1000 ms, and a span of 1 is the number. STATE: of its dtype, with the unit in its last item. */
+static void note_unit(struct ckpt_key *k, const struct ckpt_value *state)
+{
+	const struct ckpt_value *last = state && state->kind == CKPT_TUPLE && state->u.seq.count == 9 ? state->u.seq.items[8] : &ckpt_value_none;
+	uint64_t unit = 1;
+
+	if (last->kind == CKPT_TUPLE && last->u.seq.count == 2 && last->u.seq.items[1]->kind == CKPT_TUPLE)
+		unit = ckpt_key_of_tuple(k, &last->u.seq.items[1]->u.seq, 0) | 1;
+	k->is_unknown |= k->unit && k->unit != unit;
+	k->unit = unit;
 }
 
 /* scalar(dtype, bytes), the lowest byte first */
@@ -375,13 +387,14 @@ static bool number_of_scalar(struct ckpt_key *k, const struct ckpt_value *v, uin
 	all = r;
 	while (size < sizeof(bytes) && next_byte(&r, &bytes[size]))
 		size++;
-	if (*code->u.bytes.ptr == 'U')
-		*out = number_of_characters(all);
-	else if (*code->u.bytes.ptr == 'S')
-		*out = number_of_padded(all);
-	else
-		return number_of_item(*code->u.bytes.ptr, bytes, size, out);
-	return true;
+	switch (*code->u.bytes.ptr) {
+	case 'U': *out = number_of_characters(all); return true;
+	case 'S': *out = number_of_padded(all); return true;
+	case 'm':
+	case 'M': note_unit(k, state); break;
+	default: break;
+	}
+	return number_of_item(*code->u.bytes.ptr, bytes, size, out);
 }
 
 /* ---- others ---- */
@@ -394,7 +407,7 @@ static bool number_of_path(struct ckpt_key *k, const struct ckpt_seq *parts, uin
 	for (uint32_t i = 0; i < parts->count; i++) {
 		const char *at, *end;
 
-		if (!is_text(parts->items[i]))
+		if (!is_text(parts->items[i]) || !ckpt_scan_is_of_one_encoding(parts->items[i]))
 			return false;
 		at = parts->items[i]->u.bytes.ptr;
 		end = at + parts->items[i]->u.bytes.len;

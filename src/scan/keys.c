@@ -514,5 +514,9 @@ uint64_t ckpt_scan_identity(struct ckpt_scan_walk *w, const struct ckpt_value *v
 
 	notes->is_vague |= k.is_unknown || k.is_too_much || !may_look(&k);
 	notes->has_py2_text |= k.has_py2_text;
+	notes->has_unit |= k.unit;
+	notes->has_mixed_units |= notes->any && k.unit != notes->unit;
+	notes->unit = k.unit;
+	notes->any = true;
 	return number;
 }

@@ -19,6 +19,8 @@ struct ckpt_key {
 	bool is_exact;
 	enum ckpt_scan_encoding encoding;
 	bool has_py2_text;
+	/* of dates and spans of numpy in it, by which it is known what they equal of the same unit only; 0: there are none */
+	uint64_t unit;
 };
 
 /* Of a value, and what is in it. DEPTH: of tuples above it. */

@@ -160,10 +160,14 @@ const struct ckpt_value *ckpt_scan_added_key(const struct ckpt_scan_added_keys *
 /* What a load makes of texts of Python 2: torch.load and pickle.load without an encoding, and with encoding='latin1' and 'bytes'. */
 enum ckpt_scan_encoding { CKPT_SCAN_UTF8, CKPT_SCAN_LATIN1, CKPT_SCAN_BYTES, CKPT_SCAN_ENCODINGS };
 
-/* What else there is to say of keys. */
+/* What else there is to say of the keys of a dict, all that were asked of. */
 struct ckpt_scan_identity_notes {
-	bool is_vague;	    /* one has many spellings, of which not all are known */
-	bool has_py2_text; /* one is a text of Python 2, or has one in it */
+	bool is_vague;	       /* one has many spellings, of which not all are known */
+	bool has_py2_text;     /* one is a text of Python 2, or has one in it */
+	bool has_unit;	       /* one is a date or span of numpy */
+	bool has_mixed_units; /* ... and others are of another unit, or of none */
+	bool any;
+	uint64_t unit; /* of the last one; 0: it has none */
 };
 
 /*

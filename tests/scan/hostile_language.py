@@ -607,9 +607,24 @@ def same_keys_of_python2():
     """Keys that one encoding makes the same, and another does not."""
     byte, text, raw = b"U\x01\xe9", value("\xe9"), b"C\x01\xe9"
     for name, first, then, wanted in (("latin1", text, byte, NOT_DECIDED), ("bytes", raw, byte, NOT_DECIDED), ("ascii_bytes", b"C\x01k", b"U\x01k", NOT_DECIDED), ("inside", b"(" + text + b"t", b"(" + byte + b"t", NOT_DECIDED), ("ascii", value("k"), b"U\x01k", NOT_DECIDED),
-                                      ("utf8", text, b"U\x02\xc3\xa9", NOT_DECIDED), ("others", text, b"U\x01\xe8", {"plain"}), ("both", byte, b"U\x01\xe8", {"plain"}), ("number", b"K\x01", byte, {"plain"})):
+                                      ("utf8", text, b"U\x02\xc3\xa9", NOT_DECIDED), ("others", text, b"U\x01\xe8", {"plain"}), ("both", byte, b"U\x01\xe8", {"plain"}), ("number", b"K\x01", byte, {"plain"}),
+                                      ("path", NAME("pathlib", "PurePosixPath") + b"U\x02\xc3\xa9\x85R", NAME("pathlib", "PurePosixPath") + value("\xc3\xa9") + b"\x85R", NOT_DECIDED), ("path_ascii", NAME("pathlib", "PurePosixPath") + b"U\x01a\x85R", NAME("pathlib", "PurePosixPath") + value("b") + b"\x85R", {"plain"})):
         for form, container in (("dict", b"}(" + first + b"N" + then + b"Nu"), ("later", b"}" + first + b"Ns" + then + b"Ns"), ("set", b"\x8f(" + first + then + b"\x90"), ("ordered", NAME("collections", "OrderedDict") + b")R" + first + b"Ns" + then + b"Ns")):
             sample("same_keys_py2_%s_%s.pkl" % (name, form), proto(4, container), "keys that are the same to some encodings", wanted)
+
+
+def keys_with_units():
+    """np.timedelta64(1, 's') is 1 to a dict, np.datetime64('2020-01-01') the date, whatever the unit."""
+    def moment(letter, number, unit):
+        dtype = reduce_("numpy", "dtype", letter + "8", False, True) + value((4, "<", None, None, None, -1, -1, 0, ({}, (blob(unit), 1, 1, 1)))) + b"b"
+        return reduce_("numpy.core.multiarray", "scalar", dtype, blob(struct.pack("<q", number)))
+
+    day = reduce_("datetime", "date", blob(bytes((7, 228, 1, 1))))
+    for name, keys_of_dict, wanted in (("one", (moment("m", 1, b"s"),), {"plain"}), ("two", (moment("m", 1, b"s"), moment("m", 2, b"s")), {"plain"}), ("twice", (moment("m", 1, b"s"), moment("m", 1, b"s")), NOT_DECIDED),
+                                       ("number", (b"K\x01", moment("m", 1, b"s")), NOT_DECIDED), ("true", (b"\x88", moment("m", 1, b"D")), NOT_DECIDED), ("units", (moment("m", 1, b"s"), moment("m", 1000, b"ms")), NOT_DECIDED),
+                                       ("days", (moment("M", 1, b"D"), moment("M", 2, b"D")), {"plain"}), ("date", (day, moment("M", 18262, b"D")), NOT_DECIDED), ("hours", (moment("M", 1, b"D"), moment("M", 24, b"h")), NOT_DECIDED),
+                                       ("inside", (b"K\x01\x85", moment("m", 1, b"s") + b"\x85"), NOT_DECIDED), ("pairs", (moment("m", 1, b"s") + b"K\x01\x86", moment("m", 2, b"s") + b"K\x01\x86"), {"plain"})):
+        both("keys_unit_%s" % name, b"}(" + b"".join(key + b"N" for key in keys_of_dict) + b"u", "a date or span of numpy beside others", wanted, protocol=4)
 
 
 def same_keys():
@@ -952,6 +967,7 @@ full_deques()
 copied_before()
 same_keys()
 same_keys_of_python2()
+keys_with_units()
 attributes()
 arguments_as_values()
 printed_states()

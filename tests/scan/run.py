@@ -286,6 +286,13 @@ def check_dcp(count, folder):
         many.write_index()
         verdicts = verdicts_of(many.path)
         count.expect(verdicts[1] == wanted, "a data file under %d names is %s" % (count_of_names, verdicts))
+    for name, meta in (("class", dcp_build.Global("torch.nn", "Module")), ("logger", dcp_build.Call(dcp_build.Global("logging", "getLogger"), "x")), ("object", dcp_build.Object(dcp_build.Global("a.b", "C"), {}))):
+        attribute = made("storage_meta_%s" % name)
+        attribute.write_data()
+        attribute.foreign = {"storage_meta": meta}
+        attribute.write_index()
+        verdicts = verdicts_of(attribute.path)
+        count.expect(verdicts[1] in ("unreadable", "dangerous"), "an index whose storage_meta is a %s is %s" % (name, verdicts))
     lost = made("lost")
     lost.write_data()
     next(item for item in lost.items if item.key == "b").file = "../__0_0.distcp"
