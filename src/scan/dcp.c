@@ -393,6 +393,8 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 	int rc;
 
 	rc = ckpt_dcp_index_load(source, &bytes, &pickle, &index, &err);
+	if (rc == 0 && !ckpt_fields_is(index.root, "Metadata"))
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "an index of another class than torch's, of which it is not known what its attributes are");
 	if (rc == 0 && has_odd_storage_meta(index.root))
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "an index whose storage_meta is none that torch writes: it would set an attribute of that");
 	if (rc == 0)

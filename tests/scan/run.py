@@ -198,9 +198,15 @@ def check_dcp(count, folder):
         _, found = scanned.scan(led.path)
         count.expect("inconsistent" in [one["verdict"] for one in found.values()], "an index that leads to a call in %r is %s" % (name, found))
     ordered, default = dcp_build.Global("collections", "OrderedDict"), dcp_build.Global("collections", "defaultdict")
+
+    def chained(items):
+        """An object that takes items, and has others by its state."""
+        made_of = dcp_build.Call(dcp_build.Global("typing_extensions", "ChainMap"), state={"maps": [items]})
+        return made_of
+
     calls = {"ordered_tuple": lambda items: dcp_build.Call(ordered, tuple(items.items())), "ordered_dict": lambda items: dcp_build.Call(ordered, items),
              "default_list": lambda items: dcp_build.Call(default, None, [list(pair) for pair in items.items()]), "default_tuple": lambda items: dcp_build.Call(default, None, tuple(items.items())),
-             "default_dict": lambda items: dcp_build.Call(default, None, items), "default_class": lambda items: dcp_build.Call(default, dcp_build.Global("torch.distributed.checkpoint.metadata", "BytesStorageMetadata"))}
+             "default_dict": lambda items: dcp_build.Call(default, None, items), "object": lambda items: chained(items), "object_empty": lambda items: chained({}), "with_state": lambda items: dcp_build.Call(ordered, state={"items": 1}), "default_class": lambda items: dcp_build.Call(default, dcp_build.Global("torch.distributed.checkpoint.metadata", "BytesStorageMetadata"))}
     for name in ["/", "/.", "//./", "/./", "/.//"] + sorted(calls):
         named = made("named_%s" % name.replace("/", "s").replace(".", "d"))
         hidden = hostile.hostile_readers.stored(b"\1\2\3\4" * 20000 + evil + b"\5\6\7" * 30000)

@@ -156,6 +156,12 @@ static int read_tensor(struct index_reader *r, struct ckpt_dcp_entry *e,
 	return rc;
 }
 
+/* torch 1.12 looks in the entry for the file. */
+static bool has_key_of_old(const struct ckpt_value *state)
+{
+	return state && ckpt_fields_find(state, "storage_key");
+}
+
 static int read_entry(struct index_reader *r, const struct ckpt_value *fqn,
 		      const struct ckpt_value *what)
 {
@@ -175,9 +181,9 @@ static int read_entry(struct index_reader *r, const struct ckpt_value *fqn,
 	if (!e)
 		return ckpt_fail_nomem(r->err);
 	*e = (struct ckpt_dcp_entry){ .fqn = fqn, .metadata = what, .dtype = CKPT_DTYPE_UNKNOWN };
-	if (state)
+	if (state && !has_key_of_old(state))
 		return read_tensor(r, e, state);
-	if (ckpt_fields_is(what, "BytesStorageMetadata"))
+	if (ckpt_fields_is(what, "BytesStorageMetadata") && !has_key_of_old(ckpt_fields_object_state(what)))
 		return 0;
 	return ckpt_fields_wrong(r->err, "a TensorStorageMetadata or BytesStorageMetadata", what);
 }
@@ -189,13 +195,18 @@ static int read_entry(struct index_reader *r, const struct ckpt_value *fqn,
 static const struct ckpt_seq *pairs_in_sight(const struct ckpt_value *dict)
 {
 	const struct ckpt_value *args = dict && dict->kind == CKPT_CALL ? dict->u.call->args : NULL;
-	uint32_t factory = args && ckpt_value_is_call_of(dict, "collections", "defaultdict") ? 1 : 0;
+	bool is_default = dict && ckpt_value_is_call_of(dict, "collections", "defaultdict");
 
-	if (args && (args->kind != CKPT_TUPLE || args->u.seq.count > factory || dict->u.call->kwargs))
+	if (!args)
+		return dict && dict->kind == CKPT_DICT ? ckpt_value_pairs(dict) : NULL;
+	/* what an object of a package makes of its items and its state is not known */
+	if (!is_default && !ckpt_value_is_call_of(dict, "collections", "OrderedDict"))
 		return NULL;
-	if (args && args->u.seq.count && args->u.seq.items[0]->kind != CKPT_NONE)
+	if (args->kind != CKPT_TUPLE || args->u.seq.count > is_default || dict->u.call->kwargs || dict->u.call->state)
 		return NULL;
-	return dict ? ckpt_value_pairs(dict) : NULL;
+	if (args->u.seq.count && args->u.seq.items[0]->kind != CKPT_NONE)
+		return NULL;
+	return ckpt_value_pairs(dict);
 }
 
 static int read_entries(struct index_reader *r, const struct ckpt_value *dict)
