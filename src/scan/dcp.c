@@ -16,6 +16,7 @@
 #include "set/dcp/index.h"
 #include "set/fields.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -383,6 +384,36 @@ static bool has_odd_storage_meta(const struct ckpt_value *root)
 	return meta && meta->kind != CKPT_NONE && !ckpt_fields_is(meta, "StorageMeta");
 }
 
+/* "__0.metadata", of a rank */
+static bool is_index_of_rank(const char *name)
+{
+	size_t digits = strncmp(name, "__", 2) ? 0 : strspn(name + 2, "0123456789");
+
+	return digits && !strcmp(name + 2 + digits, ".metadata");
+}
+
+/*
+ * Where ".metadata" does not load, torch 2.14 reads that of the rank beside it. Who scans the folder sees both.
+ */
+static void check_beside(struct ckpt_scanner *s)
+{
+	const char *slash = strrchr(s->file.path, '/');
+	char *folder = strndup(slash ? s->file.path : ".", slash ? (size_t)(slash - s->file.path + 1) : 1);
+	const struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	s->no_memory |= !folder;
+	dir = folder ? opendir(folder) : NULL;
+	while (dir && !found && (entry = readdir(dir)))
+		found = is_index_of_rank(entry->d_name);
+	if (dir)
+		closedir(dir);
+	free(folder);
+	if (found)
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "an index of a rank lies beside it, which torch 2.14 reads where this one does not load: scan the folder");
+}
+
 void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -392,6 +423,8 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 	char text[sizeof(err.text)];
 	int rc;
 
+	if (!s->in_folder && (ckpt_ends_with(s->file.path, "/.metadata") || !strcmp(s->file.path, ".metadata")))
+		check_beside(s);
 	rc = ckpt_dcp_index_load(source, &bytes, &pickle, &index, &err);
 	if (rc == 0 && !ckpt_fields_is(index.root, "Metadata"))
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "an index of another class than torch's, of which it is not known what its attributes are");

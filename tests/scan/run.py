@@ -299,6 +299,21 @@ def check_dcp(count, folder):
         attribute.write_index()
         verdicts = verdicts_of(attribute.path)
         count.expect(verdicts[1] in ("unreadable", "dangerous"), "an index whose storage_meta is a %s is %s" % (name, verdicts))
+    ranked = made("ranked")
+    ranked.write_data()
+    ranked.write_index(name="__0.metadata")
+    write_all(ranked.path, {".metadata": b"\x80\x02N."})
+    twice = made("twice")
+    twice.write_data()
+    other = dcp_build.Item("b", (0,), None, "__0_0.distcp", b"")
+    victim = next(item for item in twice.items if item.key == "b")
+    other.offset, other.length = victim.offset, victim.length
+    twice.items.append(other)
+    victim.offset += 1
+    twice.write_index()
+    for one, why in ((ranked, "with one of a rank beside it"), (twice, "that says an item twice")):
+        _, alone = scanned.scan(os.path.join(one.path, ".metadata"))
+        count.expect([found["verdict"] for found in alone.values()][0] in ("unreadable", "inconsistent"), "an index %s is %s" % (why, alone))
     lost = made("lost")
     lost.write_data()
     next(item for item in lost.items if item.key == "b").file = "../__0_0.distcp"
