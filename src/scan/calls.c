@@ -588,7 +588,7 @@ static void check_data(struct ckpt_scan_checked_call *c)
 		if (!ckpt_scan_is_item_dtype(first))
 			say_not_understood(c, "wanted a dtype of numbers");
 		else if (rule->call == CKPT_CALL_NUMPY_SCALAR && ckpt_scan_arg(c->args, 1) && !ckpt_scan_is_raw_item(first, ckpt_scan_arg(c->args, 1)))
-			say_not_understood(c, "with bytes of Python 2, which are another number by the encoding that a loader is told");
+			say_not_understood(c, "with more or fewer bytes than its dtype has");
 		else if (rule->call == CKPT_CALL_NUMPY_BUFFER && !ckpt_scan_is_short_shape(ckpt_scan_arg(c->args, 2)))
 			say_not_understood(c, "wanted up to 32 dimensions");
 		else if (!ckpt_scan_are_texts(c->w, first, ckpt_scan_arg(c->args, rule->call == CKPT_CALL_NUMPY_SCALAR)))

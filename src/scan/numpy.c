@@ -193,7 +193,7 @@ static bool is_structure(const struct ckpt_value *state)
 			if (!is_kind(item(shape, i), CKPT_INT) ||
 			    __builtin_mul_overflow(size, item(shape, i)->u.integer, &size))
 				return false;
-		return size == whole->u.integer;
+		return size > 0 && size == whole->u.integer; /* of items without bytes there may be any number */
 	}
 	if (!is_kind(array, CKPT_NONE) || !is_kind(names, CKPT_TUPLE) ||
 	    !is_kind(fields, CKPT_DICT) || fields->u.seq.count != 2 * names->u.seq.count)
@@ -353,9 +353,26 @@ static bool is_as_long(const struct ckpt_value *shape, const struct ckpt_value *
 	return data->u.bytes.len == (uint64_t)n;
 }
 
+/* How many bytes DATA is; -1: it is not in the pickle as such. */
+static int64_t count_of_bytes(const struct ckpt_value *data)
+{
+	const struct ckpt_value *text = data->kind == CKPT_CALL ? item(data->u.call->args, 0) : data;
+	int64_t count = 0;
+
+	if (!text) /* bytes() */
+		return ckpt_value_is_call_of(data, "_codecs", "encode") ? -1 : 0;
+	if (text->kind == CKPT_BYTES || text->kind == CKPT_PY2_STR)
+		return (int64_t)text->u.bytes.len;
+	if (text->kind != CKPT_STR)
+		return -1;
+	for (uint64_t i = 0; i < text->u.bytes.len; i++) /* of latin1: one for each character */
+		count += ((uint8_t)text->u.bytes.ptr[i] & 0xC0) != 0x80;
+	return count;
+}
+
 bool ckpt_scan_is_raw_item(const struct ckpt_value *dtype, const struct ckpt_value *data)
 {
-	return ckpt_scan_is_of_one_encoding(data) || data->u.bytes.len == (uint64_t)size_of(dtype);
+	return count_of_bytes(data) == size_of(dtype);
 }
 
 /* (1, (3, 4), dtype, False, bytes); of objects a list */

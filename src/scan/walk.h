@@ -425,7 +425,7 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state);
 /* of an array, or one number: no objects, and no arrays as items */
 bool ckpt_scan_is_item_dtype(const struct ckpt_value *v);
 
-/* DATA of one item of DTYPE, by whatever encoding texts of Python 2 are read. */
+/* Is DATA as many bytes as an item of DTYPE has? Of more numpy takes the first; texts of Python 2 are fewer by some encodings. */
 bool ckpt_scan_is_raw_item(const struct ckpt_value *dtype, const struct ckpt_value *data);
 
 /*

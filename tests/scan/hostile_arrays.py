@@ -87,6 +87,17 @@ def structures():
     def of(dtype):
         return array + value(1) + value((5,)) + dtype + b"\x89" + blob(b"x" * 20) + b"tb"
 
+    for name, inner, shape in (("structure", reduce_("numpy", "dtype", "V0", False, True) + value((3, "|", None, (), {}, 0, 1, 16)) + b"b", (2**30,)), ("zero", four, (2**20, 0)), ("zeros", four, (0,)), ("one", four, (1,))):
+        whole = 4 if name == "one" else 0
+        dtype = reduce_("numpy", "dtype", "V%d" % whole, False, True) + b"(" + value(3) + value("|") + b"(" + inner + value(shape) + b"tNN" + value(whole) + value(1) + value(0) + b"tb"
+        of_fields = numpy_dtype(4 + whole, b"}(" + value("a") + b"(" + dtype + value(0) + b"t" + value("b") + b"(" + four + value(whole) + b"tu", ("a", "b"))
+        sample("structure_of_nothing_%s.pkl" % name, proto(4, of_fields), "a field that is an array of items without bytes", FINE if name == "one" else NOT_PLAIN)
+    for name, text, nbytes, right in (("int", "i4", 5, False), ("float", "f4", 8, False), ("short", "i2", 1, False), ("complex", "c8", 16, False), ("text", "S1", 2, False), ("fine", "i4", 4, True), ("fine_text", "S3", 3, True)):
+        order = "|" if text[0] == "S" else "<"
+        size = int(text[1:]) if text[0] == "S" else -1
+        kind = reduce_("numpy", "dtype", text, False, True) + value((3, order, None, None, None, size, 1 if size > 0 else -1, 0)) + b"b"
+        for form, data in (("bytes", blob(b"a" * nbytes)), ("encoded", reduce_("_codecs", "encode", "\xe9" * nbytes, "latin1"))):
+            both("scalar_bytes_%s_%s" % (name, form), reduce_("numpy.core.multiarray", "scalar", kind, data), "a number of more or fewer bytes than its dtype has", FINE if right else NOT_PLAIN)
     good = numpy_dtype(4, field)
     sample("fine_structure.pkl", proto(2, of(good)), "a structured array", FINE)
     for number, (name, item) in enumerate((("a", b"(" + four + value(2**31 - 1) + b"t"), ("a", b"(h\x20" + value(0) + b"t"), ("b", b"(" + four + value(4) + b"t"), ("a", b"N"))):

@@ -68,6 +68,9 @@ def generators():
                  "a generator with its state, copied where it is set", FINE, NOT_DECIDED)
     both("generator_dropped", lambda s: b"B" + struct.pack("<I", 5056) + bytes(state) + b"0" + NAME("torch", "Generator") + value(("cpu",)) + b"R" + value((1, None, s.tensor("Byte", state))) + b"b",
          "the state of a generator out of bytes that were dropped", FINE, NOT_DECIDED)
+    for offset in (1, 16, 64):
+        both("generator_offset_%d" % offset, lambda s, offset=offset: NAME("torch", "Generator") + value(("cpu",)) + b"R" + value((1, None, reduce_("torch._utils", "_rebuild_tensor_v2", s.storage("Byte", [0] * offset + state), offset, (5056,), (1,), False, EMPTY))) + b"b",
+             "a state that begins inside of its storage: torch 2.14 takes it from elsewhere", NOT_DECIDED, NOT_DECIDED)
     both("generator_alone", lambda s: value([NAME("torch", "Generator") + value(("cpu",)) + b"R", s.tensor("Byte", state)]), "a generator without a state, and a tensor", FINE)
 
 
