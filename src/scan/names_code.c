@@ -311,7 +311,7 @@ static bool is_of_library(const char *module, const char *name)
 					     "UnixDatagramServer", "ThreadingTCPServer", "ThreadingUDPServer", "ForkingTCPServer", "HTTPServer", "ThreadingHTTPServer", "CodeType",
 					     "FunctionType", "LambdaType", "MethodType", "ModuleType", "Unpickler", "Pickler", "ZipFile", "PyZipFile", "TarFile", "ExitStack", "AsyncExitStack",
 					     "CDLL", "PyDLL", /* and what keeps a function, to call it */ "partial", "partialmethod", "singledispatchmethod", "methodcaller", "attrgetter", "itemgetter", "starmap", "takewhile", "dropwhile",
-					     "filterfalse", "map", "filter", /* ... or imports what it is asked for */ "MovedAttribute", "MovedModule", "ElementTree", "RefactoringTool", "TemporaryDirectory", "SpooledTemporaryFile", "InteractiveInterpreter", "InteractiveConsole" };
+					     "filterfalse", "map", "filter", /* writes into the dict that it is given */ "ChainMap", "Shelf", /* ... or imports what it is asked for */ "MovedAttribute", "MovedModule", "ElementTree", "RefactoringTool", "TemporaryDirectory", "SpooledTemporaryFile", "InteractiveInterpreter", "InteractiveConsole" };
 	const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

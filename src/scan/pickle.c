@@ -233,10 +233,26 @@ static void check_keys(struct ckpt_scan_walk *w)
 	ckpt_scan_keys_added(w, &a);
 }
 
+/* ChainMap(d)["a"] = 1 puts it into d, whatever the class is called: what had been looked at is another one then. */
+static bool was_given_container(struct ckpt_scan_walk *w, const struct ckpt_value *object)
+{
+	const struct ckpt_value *args = object && object->kind == CKPT_CALL && ckpt_scan_type(w, object) == CKPT_TYPE_OBJECT ? object->u.call->args : NULL;
+
+	for (uint32_t i = 0; args && args->kind == CKPT_TUPLE && i < args->u.seq.count; i++) {
+		const struct ckpt_value *v = args->u.seq.items[i];
+
+		if (v->kind == CKPT_LIST || v->kind == CKPT_DICT || v->kind == CKPT_SET || (v->kind == CKPT_CALL && v->u.call->func->kind == CKPT_GLOBAL && !strcmp(v->u.call->func->u.global->module, "collections")))
+			return true;
+	}
+	return false;
+}
+
 static void put_into_object(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *const *items, size_t count)
 {
 	ckpt_scan_put_into(w, items, count);
 	ckpt_scan_keeps_functions(w, object, items, count);
+	if (count && was_given_container(w, object))
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "puts items into an object that was given a container: they may go into that");
 }
 
 static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *global)

@@ -408,16 +408,6 @@ static bool is_tensor_state(struct ckpt_scan_walk *w, const struct ckpt_value *s
 	       fits(w, state, 2, CKPT_TYPE_HOOKS);
 }
 
-/* A tensor that begins where its storage does: torch 2.14 takes the state of a generator from elsewhere if it does not. */
-static bool begins_storage(const struct ckpt_value *v)
-{
-	static const char *const makers[] = { "_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", NULL };
-	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
-	const struct ckpt_value *offset = call && call->args->kind == CKPT_TUPLE && call->args->u.seq.count > 1 ? call->args->u.seq.items[1] : NULL;
-
-	return offset && call->func->kind == CKPT_GLOBAL && ckpt_is_one_of(call->func->u.global->name, makers) && offset->kind == CKPT_INT && !offset->u.integer;
-}
-
 /* (seed, offset or None, tensor) */
 static bool is_generator_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
@@ -425,7 +415,7 @@ static bool is_generator_state(struct ckpt_scan_walk *w, const struct ckpt_value
 
 	return state->kind == CKPT_TUPLE && state->u.seq.count == 3 && fits(w, state, 0, number) &&
 	       fits(w, state, 1, number | CKPT_TYPE_LITERAL(CKPT_NONE)) &&
-	       fits(w, state, 2, CKPT_TYPE_TENSOR) && begins_storage(state->u.seq.items[2]);
+	       fits(w, state, 2, CKPT_TYPE_TENSOR) && ckpt_scan_begins_storage(state->u.seq.items[2]);
 }
 
 /* Of iter([...]): the number of the next item. */

@@ -8,6 +8,7 @@
  * plain data takes. Sizes come from the file, so every product is checked.
  */
 #include "base/ascii.h"
+#include "base/text.h"
 #include "scan/walk.h"
 
 #include "tensor/dtype.h"
@@ -545,6 +546,15 @@ static const char *misfit_of_quantizer(struct ckpt_scan_walk *w, const struct ck
 	return NULL;
 }
 
+bool ckpt_scan_begins_storage(const struct ckpt_value *v)
+{
+	static const char *const makers[] = { "_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", NULL };
+	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
+	const struct ckpt_value *offset = call && call->args->kind == CKPT_TUPLE && call->args->u.seq.count > 1 ? call->args->u.seq.items[1] : NULL;
+
+	return offset && call->func->kind == CKPT_GLOBAL && ckpt_is_one_of(call->func->u.global->name, makers) && offset->kind == CKPT_INT && !offset->u.integer;
+}
+
 const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, const struct ckpt_value *args)
 {
 	bool is_later = w->in->flags & CKPT_SCAN_NUMBERS_LATER;
@@ -558,6 +568,8 @@ const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_r
 	}
 	if (rule->call == CKPT_CALL_FROM_BYTES)
 		return is_later && w->has_sparse ? "bytes that are loaded behind a sparse tensor: torch looks at its indices then, before it reads the bytes of the stream's storages" : NULL;
+	if (rule->call == CKPT_CALL_OF_PLACES && !ckpt_scan_begins_storage(item(args, 0)))
+		return "a nested tensor whose buffer begins inside of its storage: torch 2.14 begins where that does";
 	if (rule->call == CKPT_CALL_OF_PLACES)
 		return is_later ? "a nested tensor: torch looks at its sizes before it reads the bytes of the stream's storages" : NULL;
 	if (rule->call != CKPT_CALL_OF_TENSORS || rule->args[0] != CKPT_TYPE_TENSOR)

@@ -269,6 +269,11 @@ def nested():
         return reduce_("torch._utils", "_rebuild_nested_tensor", s.tensor("Float", [1.0] * 10), s.tensor("Long", sizes, (2, 2)), s.tensor("Long", [2, 1, 2, 1], (2, 2)), s.tensor("Long", [0, 4]))
 
     both("nested", make, "a nested tensor", FINE, NOT_DECIDED)
+    def shifted(s):
+        buffer = reduce_("torch._utils", "_rebuild_tensor_v2", s.storage("Float", [99.0] + [1.0] * 10), 1, (10,), (1,), False, EMPTY)
+        return reduce_("torch._utils", "_rebuild_nested_tensor", buffer, s.tensor("Long", [2, 2, 3, 2], (2, 2)), s.tensor("Long", [2, 1, 2, 1], (2, 2)), s.tensor("Long", [0, 4]))
+
+    both("nested_offset", shifted, "a nested tensor whose buffer begins inside of its storage: torch 2.14 begins where that does", NOT_DECIDED, NOT_DECIDED)
     both("nested_in_list", lambda s: value([{"a": make(s)}]), "a nested tensor", FINE, NOT_DECIDED)
     both("nested_in_parameter", lambda s: reduce_("torch._utils", "_rebuild_parameter", make(s), False, EMPTY), "a nested tensor", FINE, NOT_DECIDED)
     both("nested_dropped", lambda s: b"B" + struct.pack("<I", 32) + struct.pack("<4q", 2, 2, 3, 2) + b"0" + make(s), "a nested tensor, and its sizes in bytes that were dropped", FINE, NOT_DECIDED)

@@ -657,6 +657,9 @@ def what_the_table_made_of_objects():
         both("njt_by_type_%s" % form, NAME("torch._tensor", "_rebuild_from_type_v2") + b"(" + NAME("torch.nested._internal.nested_tensor", "_rebuild_njt") + NAME("a", "Tensor") + b"(}" + value("values") + given + b"st}tR", "the same by a function of torch")
         both("generator_%s" % form, reduce_("numpy.random._pickle", "__generator_ctor", b"(" + given + b"t"), "numpy calls what it is given", NOT_PLAIN)
         both("map_%s" % form, reduce_("collections", "ChainMap", b"}q\x09") + value("k") + given + b"s0" + NAME("a", "Class") + b"h\x09\x85R", "a dict that another object writes into", NOT_PLAIN)
+        for number, (module, name) in enumerate((("typing_extensions", "ChainMap"), ("a.vendored", "ChainMap"), ("a.b", "Wraps"), ("a", "shelve.Shelf"))):
+            for given_as, container in (("dict", b"}"), ("list", b"]"), ("ordered", NAME("collections", "OrderedDict") + b")R")):
+                both("map_alias_%s_%d_%s" % (form, number, given_as), reduce_(module, name, container + b"q\x09") + value("k") + given + b"s0" + NAME("a", "Class") + b"h\x09\x85R", "a container that another object writes into, by another name", NOT_PLAIN)
         both("map_state_%s" % form, reduce_("collections", "ChainMap", b"}q\x09") + value("append") + given + b"s0" + bag + b"h\x09b" + value(1) + b"a", "the same as a state", NOT_PLAIN)
     hidden = bag + call(getattr_, holds("data", value({"items": function})), "data") + b"b"
     for name, state in (("getattr", hidden), ("user_dict", NAME("collections", "UserDict") + b")\x81" + value({"data": {"items": function}}) + b"b"), ("proxy", reduce_("types", "MappingProxyType", value({"items": function}))),
