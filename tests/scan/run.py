@@ -305,7 +305,7 @@ def check_dcp(count, folder):
     write_all(ranked.path, {".metadata": b"\x80\x02N."})
     twice = made("twice")
     twice.write_data()
-    other = dcp_build.Item("b", (0,), None, "__0_0.distcp", b"")
+    other = dcp_build.Item("b", None, (0,), "__0_0.distcp", b"")
     victim = next(item for item in twice.items if item.key == "b")
     other.offset, other.length = victim.offset, victim.length
     twice.items.append(other)

@@ -196,8 +196,9 @@ static void of_a_key_that_comes_twice_the_last_counts(void **state)
 	read_fine(&r, &again, 1);
 	assert_int_equal(r.index.entry_count, 2);
 	assert_false(r.index.entries[0].is_tensor);
-	assert_int_equal(r.index.entries[0].chunk_count, 1);
-	assert_place(&r, r.index.entries[0].first_chunk, "__1_0.distcp", 0, (uint64_t)1 << 32);
+	/* torch looks for the item of a value without an offset */
+	assert_int_equal(r.index.entries[0].chunk_count, 0);
+	assert_int_equal(r.index.unplaced, 2);
 	clear(&r);
 }
 

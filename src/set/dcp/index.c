@@ -382,6 +382,8 @@ static int find_place(struct index_reader *r, const struct ckpt_value *state,
 		return 0;
 	e = &x->entries[*slot];
 	if (!e->is_tensor) {
+		if (offset && offset->kind != CKPT_NONE)
+			return 0; /* torch asks for that without, which may be another one */
 		if (!e->chunk_count) {
 			e->first_chunk = x->chunk_count;
 			e->chunk_count = 1;
@@ -418,9 +420,6 @@ static int read_place(struct index_reader *r, const struct ckpt_value *index,
 	if (!fqn || fqn->kind != CKPT_STR)
 		return ckpt_fields_wrong(r->err, "a str as fqn of a MetadataIndex", fqn);
 	rc = find_place(r, state, fqn, &chunk);
-	/* one with an offset and one without, of what has none: torch takes that without */
-	if (rc == 0 && chunk && chunk->info)
-		rc = ckpt_fail(r->err, CKPT_E_FORMAT, "is in storage_data twice");
 	if (rc == 0 && chunk) {
 		chunk->place = index;
 		rc = read_info(r, chunk, info);
