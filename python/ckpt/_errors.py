@@ -23,10 +23,15 @@ REASONS = {
 }
 
 
+def escaped(c: str) -> str:
+    """As the codec unicode_escape has it, which would be imported for that while a file is read."""
+    code = ord(c)
+    return {"\t": "\\t", "\n": "\\n", "\r": "\\r"}.get(c) or ("\\x%02x" if code < 0x100 else "\\u%04x" if code < 0x10000 else "\\U%08x") % code
+
+
 def shown(text: str) -> str:
     """TEXT of a file, as a terminal may get it: on one line, and without characters that it would act on."""
-    return text if text.isprintable() else "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode("ascii") for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
 
 
 class Error(Exception):
