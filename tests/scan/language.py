@@ -11,7 +11,7 @@ import re
 import struct
 
 from assemble import FACTS, MAGIC, VERSION, blob, files, proto
-from language_tensors import COUNT, DTYPES, Tensors, stored_bytes
+from language_tensors import DTYPES, Tensors, count_of, stored_bytes
 from python2_texts import spelled, text_of_python2
 
 BARE, STREAM, ARCHIVE = "bare", "stream", "archive"
@@ -397,6 +397,6 @@ def make(seed):
     keys = sorted(program.storages)
     if kind == ARCHIVE:
         return files.archive([("data.pkl", pickle)] + [("byteorder", b"little")] * rng.randrange(2) + [("data/" + key, stored_bytes(key)) for key in keys] + [("version", b"3\n")]), kind
-    stored = b"".join(struct.pack("<q", COUNT) + stored_bytes(key) for key in keys)
+    stored = b"".join(struct.pack("<q", count_of(key)) + stored_bytes(key) for key in keys)
     named = [text_of_python2(rng, k.encode()) if of_python2 and rng.random() < 0.7 else files.text(k) for k in keys]
     return MAGIC + VERSION + FACTS + pickle + proto(2, b"](" + b"".join(named) + b"e" if keys else b"]") + stored, kind

@@ -9,7 +9,7 @@ import struct
 from assemble import FACTS, MAGIC, VERSION, blob, files, proto
 
 ZERO_TO_FIVE = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 0, 1, 2, 3]
-# key: class, bytes of a number, what struct calls it or None, numbers: a storage has 16
+# key: class, bytes of a number, what struct calls it or None, numbers: a storage has 16, if it does not have others
 STORAGES = {
     "0": ("FloatStorage", 4, "f", [0.5 * n for n in range(16)]),
     "1": ("FloatStorage", 4, "f", [1.0] * 16),
@@ -28,6 +28,8 @@ STORAGES = {
     "cf": ("ComplexFloatStorage", 8, None, None),
     "byte": ("ByteStorage", 1, None, None),
     "raw": ("UntypedStorage", 1, None, None),
+    # a seed, 600 numbers left, seeded, the next one: of a generator
+    "state": ("ByteStorage", 1, "B", list(struct.pack("<QiiQ", 1, 600, 1, 25) + bytes(5056 - 24 + 64))),
 }
 OF_CLASS = {"QInt8Storage": "q", "QUInt8Storage": "u", "QInt32Storage": "q32"}
 COUNT = 16
@@ -36,7 +38,11 @@ DTYPES = ["float32", "int64", "bfloat16", "bool", "float64", "int8", "uint8", "c
 
 def stored_bytes(key):
     _, size, letter, numbers = STORAGES[key]
-    return struct.pack("<%d%s" % (COUNT, letter), *numbers) if letter else bytes([0, 1] * (COUNT * size // 2))
+    return struct.pack("<%d%s" % (count_of(key), letter), *numbers) if letter else bytes([0, 1] * (COUNT * size // 2))
+
+
+def count_of(key):
+    return len(STORAGES[key][3] or [0] * COUNT)
 
 
 def ints(values):
@@ -49,15 +55,15 @@ class Tensors:
     def storage_of(self, key):
         name, size, _, _ = STORAGES[key]
         module = "torch.storage" if name == "UntypedStorage" else "torch"
-        count = COUNT * (self.rng.choice([1] * 20 + [2, 0]))
+        count = count_of(key) * (self.rng.choice([1] * 20 + [2, 0]))
         if self.kind == self.BARE or self.rng.random() < 0.03:      # as pickle.dump writes it
-            pid = b"(" + files.text("storage") + files.glob(module, name) + files.text(key) + files.text("cpu") + b"K" + bytes([COUNT]) + b"NtQ"
-            data = struct.pack("<q", COUNT) + stored_bytes(key)
+            pid = b"(" + files.text("storage") + files.glob(module, name) + files.text(key) + files.text("cpu") + ints([count_of(key)])[1:-1] + b"NtQ"
+            data = struct.pack("<q", count_of(key)) + stored_bytes(key)
             inner = MAGIC + VERSION + FACTS + proto(2, pid) + proto(2, b"](" + files.text(key) + b"e") + data
             return self.glob("torch.storage", "_load_from_bytes") + self.tuple(self.bytes_of(inner)) + b"R"
         self.storages[key] = name
         place = self.rng.choice(["cpu"] * 20 + ["cuda:0", "meta", ""])
-        return b"(" + files.text("storage") + self.glob(module, name) + files.text(key) + files.text(place) + b"K" + bytes([count]) + (b"Nt" if self.kind == self.STREAM else b"t") + b"Q"
+        return b"(" + files.text("storage") + self.glob(module, name) + files.text(key) + files.text(place) + ints([count])[1:-1] + (b"Nt" if self.kind == self.STREAM else b"t") + b"Q"
 
     def over(self, key, offset, shape, stride, *metadata):
         """A tensor over that storage, nearly always."""
@@ -211,7 +217,10 @@ class Tensors:
         return self.kept(self.rng.choice([self.numbers, self.numbers, self.coo, self.rows, self.quantized, self.on_meta, self.nested])())
 
     def generator(self):
-        return self.glob(*self.rng.choice([("torch", "Generator"), ("torch._C", "Generator")])) + self.tuple(files.text(self.rng.choice(["cpu", "cpu", "meta", "x"]))) + b"R"
+        return self.glob(*self.rng.choice([("torch", "Generator"), ("torch._C", "Generator")])) + self.tuple(files.text(self.rng.choice(["cpu", "cpu", "meta", "x"]))) + b"R" + (self.rng.choice([b"", self.state_of_generator() + b"b"]))
+
+    def state_of_generator(self):
+        return b"(K\x05N" + self.over("state", self.rng.choice([0, 0, 0, 16, 64]), [5056], [1]) + b"t"
 
     def any_tensor(self):
         return self.rng.choice([self.numbers, self.numbers, self.numbers, self.coo, self.coo, self.rows, self.rows, self.nested, self.quantized, self.quantized, self.on_meta, self.of_array, self.of_tensor, self.wrapped,

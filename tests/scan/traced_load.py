@@ -214,7 +214,7 @@ def load_bare(data):
 
 def tensors_in(value, found, deep=0):
     """All that are in VALUE, up to some depth."""
-    if isinstance(value, torch.Tensor) or (numpy and isinstance(value, (numpy.ndarray, numpy.generic))):
+    if isinstance(value, (torch.Tensor, torch.Generator)) or (numpy and isinstance(value, (numpy.ndarray, numpy.generic))):
         found.append(value)
     elif deep < 8 and len(found) < 100:
         if isinstance(value, dict):
@@ -228,6 +228,8 @@ def tensors_in(value, found, deep=0):
 
 def numbers(value):
     """The bytes of its numbers, or what it is if it has none to show."""
+    if isinstance(value, torch.Generator):
+        return bytes(value.get_state().tolist()) if value.device.type == "cpu" else b""
     if not isinstance(value, torch.Tensor):
         return value.tobytes() if value.nbytes <= MOST_NUMBERS and value.dtype.kind != "O" else b""
     try:
