@@ -103,6 +103,9 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 /* Does torch have numbers that are quantized so? ARGS: of _rebuild_qtensor(). */
 bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value *args);
 
+/* Does the opcode take what others left, and so cannot be the first (pickle.c)? */
+bool ckpt_scan_takes_values(uint8_t code);
+
 /* Is it a tensor that begins where its storage does? torch 2.14 takes states of generators, and nested tensors, from elsewhere if not. */
 bool ckpt_scan_begins_storage(const struct ckpt_value *v);
 

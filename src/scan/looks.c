@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Do bytes of which nobody says what they are look like a pickle? By their opcodes alone, before any is followed. */
+#include "scan/walk.h"
+
+#include "base/reader.h"
+#include "base/text.h"
+#include "pickle/op.h"
+#include "pickle/opcodes.h"
+
+#include <string.h>
+
+/* A name, or what was made to look like one: numbers are not mistaken for it. */
+static bool is_printable(const char *text, uint64_t len)
+{
+	for (uint64_t i = 0; i < len; i++)
+		if ((uint8_t)text[i] < ' ' && text[i] != '\r' && text[i] != '\t' && text[i])
+			return false;
+	return len && ckpt_utf8_ok(text, (size_t)len);
+}
+
+/* STACK_GLOBAL: it may. */
+static bool imports_something(const struct ckpt_op *op)
+{
+	if (op->code == CKPT_OP_STACK_GLOBAL || op->code == CKPT_OP_EXT1 ||
+	    op->code == CKPT_OP_EXT2 || op->code == CKPT_OP_EXT4)
+		return true;
+	return (op->code == CKPT_OP_GLOBAL || op->code == CKPT_OP_INST) &&
+	       is_printable(op->bytes, op->len) && is_printable(op->second, op->second_len);
+}
+
+static bool runs_code(const struct ckpt_op *op)
+{
+	char module[256], name[256];
+
+	if ((op->code != CKPT_OP_GLOBAL && op->code != CKPT_OP_INST) || op->len >= sizeof(module) ||
+	    op->second_len >= sizeof(name))
+		return false;
+	memcpy(module, op->bytes, op->len);
+	memcpy(name, op->second, op->second_len);
+	module[op->len] = name[op->second_len] = '\0';
+	return ckpt_scan_rule(module, name)->kind == CKPT_SCAN_CODE;
+}
+
+static bool calls_something(uint8_t code)
+{
+	return code == CKPT_OP_REDUCE || code == CKPT_OP_OBJ || code == CKPT_OP_INST ||
+	       code == CKPT_OP_BUILD || code == CKPT_OP_NEWOBJ || code == CKPT_OP_NEWOBJ_EX;
+}
+
+bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
+{
+	struct ckpt_reader r = { .data = bytes, .len = len };
+	struct ckpt_op op = { 0 };
+	bool signature = len >= 2 && bytes[0] == CKPT_OP_PROTO && bytes[1] <= 5, imports = false,
+	     calls = false, asks = false, code = false;
+	unsigned count = 0;
+
+	for (; op.code != CKPT_OP_STOP && ckpt_op_read(&r, &op, NULL) == 0; count++) {
+		if (!count && ckpt_scan_takes_values(op.code))
+			return false; /* there is nothing to take yet */
+		imports |= imports_something(&op);
+		code |= runs_code(&op);
+		calls |= imports && calls_something(op.code);
+		if (calls || code) /* whatever follows */
+			return true;
+		asks |= op.code == CKPT_OP_PERSID || op.code == CKPT_OP_BINPERSID;
+	}
+	if (signature && (imports || count > 2))
+		return true;
+	/* a list of texts of protocol 0 names nothing, and is one if nothing else is in the file */
+	return op.code == CKPT_OP_STOP && !r.bad &&
+	       (imports || (asks && count > 1) || (count > 2 && r.pos == len));
+}
+
+bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)
+{
+	struct ckpt_reader r = { .data = bytes, .len = len };
+	struct ckpt_op op = { 0 };
+
+	while (op.code != CKPT_OP_STOP && ckpt_op_read(&r, &op, NULL) == 0)
+		if (op.code == CKPT_OP_GLOBAL || op.code == CKPT_OP_INST || op.code == CKPT_OP_STACK_GLOBAL)
+			return true;
+	return r.bad || op.code == CKPT_OP_STOP || r.pos == len;
+}
