@@ -10,12 +10,10 @@
 #include "base/text.h"
 #include "scan/keys.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { MOST_SCALAR = 16, MOST_FLOAT_TEXT = 64, DIGITS_OF_DOUBLE = 53 };
+enum { MOST_SCALAR = 16, MOST_FLOAT_TEXT = 64, DIGITS_OF_DOUBLE = 53, SHOWN_OF_TIME = 9 };
 static const uint64_t PRIME = (UINT64_C(1) << 62) - 57, INFINITE = UINT64_C(1) << 63;
 
 /* What tells values of one kind from those of others that have the same in them. */
@@ -229,6 +227,23 @@ static bool number_of_float_text(const struct ckpt_value *v, uint64_t *out)
 	return !isnan(real);
 }
 
+/* What a float or complex makes of a number: the double that is nearest. False: it is not looked for. */
+static bool number_as_double(const struct ckpt_value *v, uint64_t *out)
+{
+	*out = number_of_float(v->kind == CKPT_FLOAT ? v->u.real : (double)v->u.integer);
+	return v->kind == CKPT_FLOAT || v->kind == CKPT_INT || v->kind == CKPT_BOOL;
+}
+
+/* complex(a, b) */
+static bool number_of_complex(const struct ckpt_value *real, const struct ckpt_value *imaginary, uint64_t *out)
+{
+	uint64_t parts[2] = { 0, 0 };
+	bool known = (real->kind == CKPT_NONE || number_as_double(real, &parts[0])) && (imaginary->kind == CKPT_NONE || number_as_double(imaginary, &parts[1]));
+
+	*out = parts[0] + 1000003 * parts[1];
+	return known;
+}
+
 /* int(x), float(x), Decimal(x), Fraction(x) */
 static bool number_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, const struct ckpt_value *v, uint64_t *out)
 {
@@ -241,14 +256,13 @@ static bool number_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule
 		k->bytes += 16 * first->u.bytes.len;
 		return is_float ? number_of_float_text(first, out) : number_of_digits(first, out);
 	}
+	*out = 0; /* int() */
+	if (is_float && first->kind != CKPT_NONE)
+		return number_as_double(first, out);
 	if (first->kind == CKPT_FLOAT)
-		*out = number_of_float(is_float ? first->u.real : trunc(first->u.real));
-	else if (first->kind == CKPT_BIGINT)
-		*out = number_of_bigint((const uint8_t *)first->u.bytes.ptr, first->u.bytes.len);
-	else if (first->kind == CKPT_INT || first->kind == CKPT_BOOL)
-		*out = is_float ? number_of_float((double)first->u.integer) : number_of_int(first->u.integer);
-	else
-		*out = 0; /* int() */
+		*out = number_of_float(trunc(first->u.real));
+	else if (first->kind != CKPT_NONE && first->kind <= CKPT_FLOAT)
+		*out = ckpt_key_of_number(first);
 	return first->kind <= CKPT_FLOAT;
 }
 
@@ -289,26 +303,25 @@ static double real_at(const uint8_t *at, uint64_t size)
 	return half_of(least);
 }
 
-/* Characters of four bytes each, as UTF-8 has them. */
+/* Characters of four bytes each, as UTF-8 has them. Zeros at the end numpy leaves out. */
 static uint64_t number_of_characters(struct byte_reader r)
 {
 	static const uint8_t first[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
-	uint64_t number = CKPT_KEY_NO_BYTES;
+	uint64_t number = CKPT_KEY_NO_BYTES, with_zeros = number;
 	uint8_t b[4] = { 0 };
 
 	while (next_byte(&r, &b[0]) && next_byte(&r, &b[1]) && next_byte(&r, &b[2]) && next_byte(&r, &b[3])) {
 		uint32_t c = b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16, bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
 
-		if (!c) /* the rest is none */
-			break;
-		number = ckpt_key_with_byte(number, (uint8_t)(first[bytes] | c >> 6 * (bytes - 1)));
+		with_zeros = ckpt_key_with_byte(with_zeros, (uint8_t)(first[bytes] | c >> 6 * (bytes - 1)));
 		while (--bytes)
-			number = ckpt_key_with_byte(number, (uint8_t)(0x80 | (c >> 6 * (bytes - 1) & 0x3F)));
+			with_zeros = ckpt_key_with_byte(with_zeros, (uint8_t)(0x80 | (c >> 6 * (bytes - 1) & 0x3F)));
+		number = c ? with_zeros : number;
 	}
 	return number ^ number >> 29;
 }
 
-/* Without the zeros at the end, which numpy leaves out. */
+/* The same of bytes. */
 static uint64_t number_of_padded(struct byte_reader r)
 {
 	uint64_t number = CKPT_KEY_NO_BYTES, with_zeros = number;
@@ -429,6 +442,13 @@ static bool number_of_path(struct ckpt_key *k, const struct ckpt_seq *parts, uin
 	return true;
 }
 
+/* 9:30 in one zone is 10:30 in another. */
+static void note_zone(struct ckpt_key *k, uint64_t zone)
+{
+	k->is_unknown |= k->zone && k->zone != (zone | 1);
+	k->zone = zone | 1;
+}
+
 /* A date or time as it is pickled. Of two that differ in the fold alone, a bit in the byte at FOLD, Python takes one. */
 static uint64_t number_of_date(struct byte_reader r, unsigned fold)
 {
@@ -474,22 +494,27 @@ static uint64_t number_of_span(const struct ckpt_seq *args)
 	return in_family(OF_SPAN, all);
 }
 
-/* device("cuda:1"), which is pickled as device("cuda", 1) */
+/* device("cuda:1"), which is pickled as device("cuda", 1). torch keeps the last 8 bits of an index, and of -1 that there is none. */
 static bool number_of_device(const struct ckpt_seq *args, uint64_t *out)
 {
-	uint64_t number = CKPT_KEY_NO_BYTES;
-	char index[24] = "";
+	enum { NO_INDEX = -1, MOST_INDEX = INT8_MAX };
+	uint64_t number = CKPT_KEY_NO_BYTES, i = 0;
+	int64_t index = NO_INDEX;
+	const struct ckpt_value *name;
 
 	if (!args->count || !is_text(args->items[0]) || (args->count > 1 && args->items[1]->kind != CKPT_INT))
 		return false;
+	name = args->items[0];
+	for (; i < name->u.bytes.len && name->u.bytes.ptr[i] != ':'; i++)
+		number = ckpt_key_with_byte(number, (uint8_t)name->u.bytes.ptr[i]);
+	if (i < name->u.bytes.len)
+		index = 0;
+	for (i++; i < name->u.bytes.len && index <= MOST_INDEX; i++)
+		index = index * 10 + (name->u.bytes.ptr[i] - '0');
 	if (args->count > 1)
-		snprintf(index, sizeof(index), ":%" PRId64, args->items[1]->u.integer);
-	for (uint64_t i = 0; i < args->items[0]->u.bytes.len; i++)
-		number = ckpt_key_with_byte(number, (uint8_t)args->items[0]->u.bytes.ptr[i]);
-	for (const char *at = index; *at; at++)
-		number = ckpt_key_with_byte(number, (uint8_t)*at);
-	*out = in_family(OF_DEVICE, number);
-	return true;
+		index = args->items[1]->u.integer;
+	*out = in_family(OF_DEVICE, number + 3 * (uint64_t)index);
+	return index >= NO_INDEX && index <= MOST_INDEX;
 }
 
 /* UUID() with the state {'int': number} */
@@ -512,10 +537,24 @@ static uint64_t as_spelled(struct ckpt_key *k, const struct ckpt_scan_rule *rule
 	return in_family(AS_SPELLED, number);
 }
 
+/*
+ * A dtype of numpy has many spellings (`d`, `=f8`, no copy), of which numpy writes one: a letter and a size, as a copy that has the
+ * byte order of this machine. With a unit it may be the same as with another.
+ */
+static bool is_dtype_as_written(const struct ckpt_value *v)
+{
+	const struct ckpt_value *code = argument(v, 0), *state = v->u.call->state, *order;
+
+	if (!is_text(code) || code->u.bytes.len < 2 || !strchr("biufcSUV", *code->u.bytes.ptr) || !argument(v, 2)->u.integer || !state || state->kind != CKPT_TUPLE || state->u.seq.count < 2)
+		return false;
+	order = state->u.seq.items[1];
+	return ckpt_value_is_str(order, "|") || ckpt_value_is_str(order, "<");
+}
+
 /* Functions that give items as they are, in a tuple or what equals one. */
 static bool is_tuple(const struct ckpt_scan_rule *rule)
 {
-	return !strcmp(rule->module, "torch.return_types") || !strcmp(rule->name, "Size") || !strcmp(rule->name, "tuple") || !strcmp(rule->name, "struct_time");
+	return !strcmp(rule->module, "torch.return_types") || !strcmp(rule->name, "Size") || !strcmp(rule->name, "tuple");
 }
 
 /* Its arguments may be none that the row takes: that was said. */
@@ -523,10 +562,11 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 {
 	static const char *const numbers[] = { "int", "long", "float", "Decimal", "Fraction", NULL };
 	/* of several spellings; and those of which only one is ever written */
-	static const char *const others[] = { "datetime", "date", "time", "timedelta", "_get_layout", "dtype", "range", "xrange", "slice", "WindowsPath", "PureWindowsPath", NULL };
-	static const char *const written[] = { "_get_layout", "dtype", "slice", NULL };
+	static const char *const others[] = { "datetime", "date", "time", "timedelta", "dtype", "range", "xrange", "slice", "WindowsPath", "PureWindowsPath", NULL };
+	static const char *const written[] = { "slice", NULL };
 	const struct ckpt_seq *args = v->u.call->args->kind == CKPT_TUPLE ? &v->u.call->args->u.seq : &ckpt_value_empty_tuple.u.seq;
 	const struct ckpt_value *first = argument(v, 0);
+	struct ckpt_seq shown;
 	const struct ckpt_seq *items = is_sequence(first) || first->kind == CKPT_SET || first->kind == CKPT_FROZENSET ? &first->u.seq : &ckpt_value_empty_tuple.u.seq;
 	struct byte_reader r;
 
@@ -536,8 +576,7 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 	} else if (!strcmp(rule->name, "bool")) {
 		*number = is_true(first);
 	} else if (!strcmp(rule->name, "complex")) {
-		*number = first->kind == CKPT_NONE ? 0 : ckpt_key_number(k, first, depth + 1);
-		*number += argument(v, 1)->kind == CKPT_NONE ? 0 : 1000003 * ckpt_key_number(k, argument(v, 1), depth + 1);
+		k->is_unknown |= !number_of_complex(first, argument(v, 1), number);
 	} else if (!strcmp(rule->name, "scalar")) {
 		k->is_unknown |= !number_of_scalar(k, v, number);
 	} else if (!strcmp(rule->name, "encode") || !strcmp(rule->name, "bytes")) {
@@ -545,6 +584,10 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 		*number = number_of_bytes(r);
 	} else if (!strcmp(rule->name, "str") || !strcmp(rule->name, "unicode")) {
 		*number = is_text(first) ? ckpt_key_number(k, first, depth + 1) : ckpt_key_of_text("", 0);
+	} else if (!strcmp(rule->name, "struct_time")) { /* others are not shown as items */
+		shown = *items;
+		shown.count = shown.count < SHOWN_OF_TIME ? shown.count : SHOWN_OF_TIME;
+		*number = ckpt_key_of_tuple(k, &shown, depth + 1);
 	} else if (is_tuple(rule)) {
 		*number = ckpt_key_of_tuple(k, items, depth + 1);
 	} else if (!strcmp(rule->name, "frozenset")) {
@@ -553,11 +596,14 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 		k->is_unknown |= !number_of_path(k, args, number);
 	} else if ((!strcmp(rule->name, "datetime") || !strcmp(rule->name, "date") || !strcmp(rule->name, "time")) && first->kind != CKPT_INT && open_bytes(k, first, &r)) {
 		*number = number_of_date(r, !strcmp(rule->name, "datetime") ? 2 : !strcmp(rule->name, "time") ? 0 : 9);
-		*number += argument(v, 1)->kind == CKPT_NONE ? 0 : in_family(OF_ZONE, ckpt_key_number(k, argument(v, 1), depth + 1));
+		if (argument(v, 1)->kind != CKPT_NONE)
+			note_zone(k, ckpt_key_number(k, argument(v, 1), depth + 1));
 	} else if (!strcmp(rule->name, "timedelta") && are_ints(args)) {
 		*number = number_of_span(args);
 	} else if (!strcmp(rule->name, "timezone")) {
 		*number = in_family(OF_ZONE, ckpt_key_number(k, first, depth + 1));
+	} else if (!strcmp(rule->name, "_get_layout") && is_text(first)) {
+		*number = ckpt_key_of_constant(first->u.bytes.ptr, first->u.bytes.len);
 	} else if (!strcmp(rule->name, "device")) {
 		k->is_unknown |= !number_of_device(args, number);
 	} else if (!strcmp(rule->name, "UUID")) {
@@ -566,7 +612,7 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 		k->is_unknown |= !number_of_range(args, number);
 	} else if (ckpt_is_one_of(rule->name, others)) {
 		*number = as_spelled(k, rule, v, depth);
-		k->is_unknown |= !ckpt_is_one_of(rule->name, written);
+		k->is_unknown |= !ckpt_is_one_of(rule->name, written) && !(!strcmp(rule->name, "dtype") && is_dtype_as_written(v));
 	} else {
 		return false;
 	}

@@ -327,6 +327,19 @@ static bool hash_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, 
 	return false;
 }
 
+/* Layouts, memory formats and DTensor, which torch has under the same name in several modules: `torch.strided` is _get_layout('torch.strided'). */
+static bool has_several_names(const struct ckpt_global *g)
+{
+	return !strcmp(g->module, "torch") || !strcmp(g->module, "torch._utils") || !strncmp(g->module, "torch.distributed.", strlen("torch.distributed."));
+}
+
+uint64_t ckpt_key_of_constant(const char *name, uint64_t len)
+{
+	const char *dot = memrchr(name, '.', len);
+
+	return dot ? ckpt_key_of_constant(dot + 1, len - (uint64_t)(dot + 1 - name)) : 5 * ckpt_key_of_text(name, len) + 1;
+}
+
 uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigned depth)
 {
 	const struct ckpt_global *g;
@@ -341,6 +354,8 @@ uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigne
 		module = !strcmp(rule->name, g->name) ? rule->module : g->module; /* it has several names */
 		if (!strcmp(module, "torch") && ckpt_dtype_find(g->name) != CKPT_DTYPE_UNKNOWN) /* torch.float, torch.float32 */
 			return 3 * ckpt_key_of_text(module, strlen(module)) + (uint64_t)ckpt_dtype_find(g->name);
+		if (has_several_names(g))
+			return ckpt_key_of_constant(g->name, g->name_len);
 		return 3 * ckpt_key_of_text(module, strlen(module)) + ckpt_key_of_text(g->name, g->name_len);
 	}
 	if (++k->nodes > MOST_IN_A_KEY || depth > MOST_DEPTH) {
@@ -387,6 +402,8 @@ uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigne
 		    (v->u.call->state->u.seq.items[2]->kind != CKPT_NONE || v->u.call->state->u.seq.items[4]->kind != CKPT_NONE))
 			/* numpy goes into each field as often as it is met */
 			k->is_too_much = true;
+		if (k->is_exact && ckpt_scan_is_getattr(v) && ckpt_value_is_text(argument(v, 1)))
+			return ckpt_key_of_constant(argument(v, 1)->u.bytes.ptr, argument(v, 1)->u.bytes.len);
 		if (!rule || rule->kind != CKPT_SCAN_DATA)
 			break; /* an object: its class has its own way */
 		if (k->is_exact) {
@@ -517,6 +534,8 @@ uint64_t ckpt_scan_identity(struct ckpt_scan_walk *w, const struct ckpt_value *v
 	notes->has_unit |= k.unit;
 	notes->has_mixed_units |= notes->any && k.unit != notes->unit;
 	notes->unit = k.unit;
+	notes->has_two_zones |= k.zone && notes->zone && k.zone != notes->zone;
+	notes->zone = k.zone ? k.zone : notes->zone;
 	notes->any = true;
 	return number;
 }

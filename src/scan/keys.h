@@ -21,6 +21,8 @@ struct ckpt_key {
 	bool has_py2_text;
 	/* of dates and spans of numpy in it, by which it is known what they equal of the same unit only; 0: there are none */
 	uint64_t unit;
+	/* of dates and times in it, the same way; two of no zone and of one are never equal */
+	uint64_t zone;
 };
 
 /* Of a value, and what is in it. DEPTH: of tuples above it. */
@@ -36,6 +38,8 @@ static inline uint64_t ckpt_key_with_byte(uint64_t number, uint8_t byte)
 	return (number ^ byte) * 0x100000001B3;
 }
 
+/* Exact, of what torch has by NAME, by its last part: `torch.strided`, `torch.channels_last`. */
+uint64_t ckpt_key_of_constant(const char *name, uint64_t len);
 /* Exact, of bytes, and of an int or float (identity.c). */
 uint64_t ckpt_key_of_bytes(const char *bytes, uint64_t len);
 uint64_t ckpt_key_of_number(const struct ckpt_value *v);

@@ -96,7 +96,7 @@ static void finish(struct seen_keys *k, bool twice, uint64_t at)
 {
 	if (twice)
 		ckpt_scan_find(k->w->s, CKPT_SCAN_UNREADABLE, "key", at, k->encoding == CKPT_SCAN_UTF8 ? "two keys that are the same to Python: a load keeps one of them" : "two keys that are the same to a load with encoding='latin1' or 'bytes', which keeps one of them");
-	else if (k->count > 1 && (k->notes.is_vague || (k->notes.has_unit && k->notes.has_mixed_units)))
+	else if (k->count > 1 && (k->notes.is_vague || k->notes.has_two_zones || (k->notes.has_unit && k->notes.has_mixed_units)))
 		ckpt_scan_find(k->w->s, CKPT_SCAN_UNREADABLE, "key", at, "a key of which it is not known whether another is the same to Python");
 	if (k->numbers != k->few)
 		free(k->numbers);

@@ -172,8 +172,10 @@ struct ckpt_scan_identity_notes {
 	bool has_py2_text;     /* one is a text of Python 2, or has one in it */
 	bool has_unit;	       /* one is a date or span of numpy */
 	bool has_mixed_units; /* ... and others are of another unit, or of none */
+	bool has_two_zones;    /* dates or times are of two time zones: the same moment in each is one key */
 	bool any;
 	uint64_t unit; /* of the last one; 0: it has none */
+	uint64_t zone; /* of the last one that has one */
 };
 
 /*
