@@ -97,10 +97,10 @@ def find(command, work, samples):
 
 
 def blind(commands, work):
-    """Where loads that do more than they may are not noticed, this fuzzer finds nothing: a function is called, and a tensor has numbers that are not in the file."""
+    """Where loads that do more than they may are not noticed, this fuzzer finds nothing: a function is called, a tensor has numbers that are not in the file, and `True` takes the place of `1`."""
     unset = files.glob("torch", "FloatStorage") + b"K\x40\x85R"
     tensor = files.glob("torch._utils", "_rebuild_tensor") + b"(" + unset + b"K\x00(K\x40t(K\x01ttR"
-    samples = {"a call of a function": language.CANARY, "numbers that are not in the file": b"\x80\x02" + tensor + b"."}
+    samples = {"a call of a function": language.CANARY, "numbers that are not in the file": b"\x80\x02" + tensor + b".", "a key that is there": b"\x80\x02}(K\x01NI01\nNu."}
     return ["%s does not notice %s" % (command, what) for command in commands for what, data in samples.items() if not tripped(command, work, [(data, language.BARE)])]
 
 

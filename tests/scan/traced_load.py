@@ -77,6 +77,7 @@ MOST_NUMBERS = 1 << 16
 # of texts as Python 2 pickled them, by which a load makes of them what it is told
 OF_PYTHON2 = re.compile(rb"[UT]|S['\"]")
 ENCODINGS = ({"encoding": "latin1"}, {"encoding": "bytes"}, {"encoding": "ascii", "errors": "replace"}, {"encoding": "utf-8", "errors": "surrogateescape"}, {"encoding": "cp1252", "errors": "ignore"})
+OTHER_KEYS = ("ascii", "utf-8", "cp1252")  # of ENCODINGS, which the page excludes where keys are told apart
 
 # one name in a line, for torch.package: docs/scan.md says what it is to who unpickles it
 LIST_OF_MODULES = "/.data/extern_modules"
@@ -203,8 +204,45 @@ def load_file(data):
     load_with_torch(lambda: SAMPLE, data, **mapped)
 
 
+class Keys(pickle._Unpickler):
+    """CPython's, that hears of keys and items of sets which were there before: who reads the opcodes sees more of them than who loads."""
+
+    dispatch = dict(pickle._Unpickler.dispatch)
+
+    def __init__(self, stream, **options):
+        super().__init__(stream, **options)
+        self.compared = options.get("encoding") not in OTHER_KEYS
+
+    def put(self, opcode, target, before, count):
+        pickle._Unpickler.dispatch[opcode](self)
+        target = self.stack[-1] if target is None else target
+        if self.compared and isinstance(target, (dict, set, frozenset)) and len(target) != before + count:
+            heard.append("%d keys or items, of which %d are left" % (before + count, len(target)))
+
+    def put_one(self):
+        target = self.stack[-3]
+        self.put(pickle.SETITEM[0], target, size(target), 1)
+
+    def put_all(self, opcode, each):
+        target = self.metastack[-1][-1]
+        self.put(opcode, target, size(target), len(self.stack) // each)
+
+    def make(self, opcode, each):
+        self.put(opcode, None, 0, len(self.stack) // each)
+
+    dispatch[pickle.SETITEM[0]] = put_one
+    dispatch[pickle.SETITEMS[0]] = lambda self: self.put_all(pickle.SETITEMS[0], 2)
+    dispatch[pickle.ADDITEMS[0]] = lambda self: self.put_all(pickle.ADDITEMS[0], 1)
+    dispatch[pickle.DICT[0]] = lambda self: self.make(pickle.DICT[0], 2)
+    dispatch[pickle.FROZENSET[0]] = lambda self: self.make(pickle.FROZENSET[0], 1)
+
+
+def size(target):
+    return len(target) if isinstance(target, (dict, set)) else 0
+
+
 def load_bare(data):
-    for unpickler in (pickle.Unpickler, pickle._Unpickler):
+    for unpickler in (pickle.Unpickler, Keys):
         for encoding in encodings(data):
             try:
                 made.append(unpickler(io.BytesIO(data), **encoding).load())
