@@ -259,7 +259,10 @@ static bool are_structure_flags(const struct ckpt_value *state)
 	return (said & ~ALIGNED_FLAGS) == wanted;
 }
 
-/* ({}, (b'ns', 1, 1, 1)): numpy follows a pointer to it, which is none where it is missing */
+/*
+ * ({}, (b'ns', 1, 1, 1)): numpy follows a pointer to it, which is none where it is missing. What is behind the number of units is always 1:
+ * by another divisor numpy reads behind a table, and divides by zero.
+ */
 static bool is_unit(const struct ckpt_value *v)
 {
 	const struct ckpt_value *unit = v ? item(v, 1) : NULL;
@@ -274,7 +277,7 @@ static bool is_unit(const struct ckpt_value *v)
 		ckpt_scan_mark(item(v, 0), CKPT_SCAN_USED);
 	for (uint32_t i = 1; i < 4; i++)
 		if (!is_kind(item(unit, i), CKPT_INT) || item(unit, i)->u.integer < 1 ||
-		    item(unit, i)->u.integer > INT32_MAX)
+		    item(unit, i)->u.integer > (i == 1 ? INT32_MAX : 1))
 			return false;
 	return is_bytes(item(unit, 0)) || is_kind(item(unit, 0), CKPT_STR);
 }

@@ -406,6 +406,21 @@ static size_t check_arguments(struct ckpt_scan_script *script, const uint8_t *te
 	return at;
 }
 
+/* Of all functions, also inside the bodies of others: the compiler evaluates these defaults where it comes upon them. */
+static void check_defaults(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
+{
+	struct lexer l = { text, len, 0, 0 };
+	struct token t, before = { .kind = NO_TOKEN }, before_that = before;
+
+	do {
+		t = next_token(&l);
+		if (is_sign(&t, '(') && before.kind == WORD && is_name(&before_that, "def"))
+			check_arguments(script, text, len, (size_t)((const uint8_t *)t.word.at - text));
+		before_that = before;
+		before = t;
+	} while (t.kind != NO_TOKEN);
+}
+
 static size_t end_of_line(const uint8_t *text, size_t len, size_t at)
 {
 	const uint8_t *end = at < len ? memchr(text + at, '\n', len - at) : NULL;
@@ -561,6 +576,7 @@ void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *tex
 	}
 	check_bodies(script, text, len);
 	check_evaluated(script, text, len);
+	check_defaults(script, text, len);
 	check_depth(script, text, len);
 	/* a name that is spelled with escapes */
 	for (size_t i = 0; i + 9 < len; i++)

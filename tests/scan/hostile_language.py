@@ -627,6 +627,15 @@ def keys_with_units():
         both("keys_unit_%s" % name, b"}(" + b"".join(key + b"N" for key in keys_of_dict) + b"u", "a date or span of numpy beside others", wanted, protocol=4)
 
 
+def units_of_numpy():
+    """A divisor and an event are always 1. By others numpy reads behind a table, and divides by zero."""
+    for name, unit, wanted in (("ms", (blob(b"ms"), 25, 1, 1), {"plain"}), ("divisor", (blob(b"W"), 1, 128, 1), NOT_DECIDED), ("divisor_seconds", (blob(b"s"), 1, 2, 1), NOT_DECIDED), ("event", (blob(b"D"), 1, 1, 2), NOT_DECIDED), ("event_of_25", (blob(b"D"), 1, 1, 25), NOT_DECIDED)):
+        for letter in "mM":
+            dtype = reduce_("numpy", "dtype", letter + "8", False, True) + value((4, "<", None, None, None, -1, -1, 0, ({}, unit))) + b"b"
+            both("unit_%s_%s" % (letter, name), dtype, "a date or span of numpy whose unit is divided", wanted)
+            both("unit_of_number_%s_%s" % (letter, name), reduce_("numpy.core.multiarray", "scalar", dtype, blob(bytes(8))), "a number of it", wanted)
+
+
 def same_keys():
     """Keys that are one to Python. A load keeps the last value; ls would show both."""
     torch_size, scalar = NAME("torch", "Size"), NAME("numpy.core.multiarray", "scalar")
@@ -674,8 +683,19 @@ def same_keys():
     devices = [reduce_("torch", "device", "cuda:0"), reduce_("torch", "device", "cuda", 0), reduce_("torch", "device", "cuda:0")]
     classes = [NAME("torch", "float32"), NAME("torch", "float32")]
     sets = [b"(K\x01K\x02\x91", b"(K\x02\x88\x91"]
+    rounded = [real(2.0**53), number("complex", long((1 << 53) + 1)), number("float", long((1 << 53) + 1)), number("complex", long((1 << 53) + 1), 0)]
+    zeros = [value("a\0b"), item("U3", "a\0b".encode("utf-32-le")), item("U5", "a\0b\0\0".encode("utf-32-le"))]
+    at = lambda hour, zone: reduce_("datetime", "datetime", blob(b"\x07\xe4\x01\x02" + bytes([hour]) + bytes(5)), zone)
+    instants = [at(9, reduce_("datetime", "timezone", reduce_("datetime", "timedelta", 0))), at(10, zones[0])]
+    nine = tuple(range(1, 10))
+    fields = [reduce_("time", "struct_time", nine, {}), value(nine), reduce_("time", "struct_time", (*nine, "x", 1), {}), reduce_("time", "struct_time", (*nine, "y", 1), {})]
+    kinds = [dtype("f8", "<"), dtype("f8", "="), reduce_("numpy", "dtype", "f8", False, True), reduce_("numpy", "dtype", "<f8", False, False), reduce_("numpy", "dtype", "f8", False, False)]
+    constants = [NAME("torch", "channels_last"), NAME("torch._utils", "torch.channels_last")]
+    layouts = [NAME("torch", "strided"), reduce_("torch.serialization", "_get_layout", "torch.strided")]
+    indices = [reduce_("torch", "device", "cuda", -1), reduce_("torch", "device", "cuda"), reduce_("torch", "device", "cuda", 255)]
     groups = {"one": one, "none": none, "half": half, "least": least, "far": far, "other": other, "texts": texts, "data": data, "tuples": tuples, "deep": deep, "paths": paths, "whole": whole, "dates": dates, "moments": moments,
-              "spans": spans, "zones": zones, "ranges": ranges_, "names": names, "devices": devices, "classes": classes, "sets": sets, "nothing": [b"N", b"N"]}
+              "spans": spans, "zones": zones, "ranges": ranges_, "names": names, "devices": devices, "classes": classes, "sets": sets, "rounded": rounded, "zeros": zeros, "instants": instants, "fields": fields, "kinds": kinds,
+              "constants": constants, "layouts": layouts, "indices": indices, "nothing": [b"N", b"N"]}
     ordered, default = NAME("collections", "OrderedDict"), NAME("collections", "defaultdict")
     for name, keys_ in groups.items():
         rest = b"".join(value("k%d" % n) + b"N" for n in range(30))
@@ -968,6 +988,7 @@ copied_before()
 same_keys()
 same_keys_of_python2()
 keys_with_units()
+units_of_numpy()
 attributes()
 arguments_as_values()
 printed_states()

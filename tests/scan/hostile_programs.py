@@ -103,6 +103,11 @@ def sources():
             script("%s_%d" % (form, number), text % value_, "TorchScript that computes where it is loaded: %s" % value_, RUN)
         for number, value_ in enumerate(("int=3", "float=-1.5", "float=1e+20", "str=\"a(b)\"", "List[int]=[1, 2]", "Optional[Tensor]=None", "Tuple[int, str]=(1, 'x')", "bool=True", "Dict[str, int]={\"a\": 1}", "float=inf", "Tensor=CONSTANTS.c0", "Device=torch.device(\"cpu\")")):
             script("fine_%s_%d" % (form, number), text % value_, "TorchScript with a literal: %s" % value_, {"needs-objects"})
+    inner = "class M(Module):\n  def forward(self, x: Tensor) -> Tensor:\n    %s\n    return x\n"
+    for name, text, wanted in (("body", "def g(q: Tensor=torch.from_file(\"x\", True, 8)) -> Tensor:\n      return q", RUN), ("untyped", "def g(q=torch.ones([3])):\n      return q", RUN), ("loop", "for i in range(3):\n      def g(q: int=f(1)) -> int:\n        return q", RUN),
+                               ("line", "def g(q: int,\n      n: int=\\\n      f(1)) -> int:\n      return q", RUN), ("two", "def g():\n      def h(q: int=f(1)):\n        return q\n      return 1", RUN), ("number", "def g(q: int=1) -> int:\n      return q", {"needs-objects"})):
+        script("default_inside_%s" % name, inner % text, "a default of a function in the body of another, which a load computes", wanted)
+        script("default_in_function_%s" % name, "def f(x: Tensor) -> Tensor:\n    %s\n    return x\n" % text, "the same in a function", wanted)
     script("fine_annotations", "class M(Module):\n  __annotations__ = []\n  __annotations__[\"0\"] = __torch__.torch.nn.modules.M\n  __annotations__[\"1\"] = List[Tuple[int, Tensor]]\n", "types of members", {"needs-objects"})
     script("annotations_call", "class M(Module):\n  __annotations__[\"0\"] = torch.ones([3])\n", "a call where a type stands", RUN)
     for name, text in (("brackets", "    return " + "(" * 20000 + "3" + ")" * 20000), ("signs", "    return " + "-" * 50000 + "3"), ("type", "    x : " + "List[" * 20000 + "int" + "]" * 20000 + " = []"), ("nots", "    return " + "not " * 5000 + "True"),
