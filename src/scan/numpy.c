@@ -72,14 +72,14 @@ static char letter_of(const struct ckpt_value *dtype)
 		       : 0;
 }
 
-/* Bytes of an item: 'U5' has 20. */
+/* Bytes of an item: 'U5' has 20. 0: it is no dtype that is known. */
 static int64_t size_of(const struct ckpt_value *dtype)
 {
-	const struct ckpt_value *text = item(dtype->u.call->args, 0);
 	char letter = letter_of(dtype);
+	const struct ckpt_value *text = letter ? item(dtype->u.call->args, 0) : &ckpt_value_none;
 	int64_t n = 0;
 
-	for (uint64_t i = 0; i < text->u.bytes.len; i++)
+	for (uint64_t i = 0; letter && i < text->u.bytes.len; i++)
 		if (ckpt_is_digit((unsigned char)text->u.bytes.ptr[i]))
 			n = n * 10 + (text->u.bytes.ptr[i] - '0');
 	return letter == 'U' ? 4 * n : n;
@@ -101,10 +101,10 @@ static bool is_subarray(const struct ckpt_value *dtype)
 	return array && array->kind != CKPT_NONE;
 }
 
-/* 'S0', 'U0', 'V0': numpy writes none, and what makes tensors of arrays divides by their size. */
+/* 'S0', 'U0', 'V0', 'f0': numpy writes none, and what makes tensors of arrays divides by their size. */
 static bool has_no_bytes(const struct ckpt_value *dtype)
 {
-	return strchr("SUV", letter_of(dtype)) && !size_of(dtype);
+	return !size_of(dtype);
 }
 
 bool ckpt_scan_is_item_dtype(const struct ckpt_value *v)
@@ -486,7 +486,7 @@ static bool are_texts(const struct ckpt_value *dtype, const struct item_place *a
 	struct item_place inner = *at;
 	size_t nbytes;
 
-	if (!dtype || dtype->kind != CKPT_CALL)
+	if (!letter_of(dtype))
 		return false; /* a field without a dtype, which was said */
 	nbytes = (size_t)size_of(dtype);
 

@@ -32,11 +32,12 @@ def dtypes_without_a_size():
 
 def broken_dtypes():
     """Fields that are none, beside one of text: the scan must not look into them."""
-    for number, (first, second) in enumerate(((b"N", b""), (NAME("torch", "Tensor"), b""), (value(1), b""), (b")", b""), (value((1, 2)), b""))):
+    calls = [reduce_("numpy", "dtype", *arguments) for arguments in ((("i4", False, True),), (1, False, True), (None, False, True), ([],), (reduce_("numpy", "dtype", "f4"),), ("x" * 5, False, True), ())]
+    for number, first in enumerate([b"N", NAME("torch", "Tensor"), value(1), b")", value((1, 2))] + [b"(" + made + state + value(0) + b"t" for made in calls for state in (b"", value((3, "<", None, None, None, -1, -1, 0)) + b"b")]):
         text = reduce_("numpy", "dtype", "U5", False, True) + value((3, "<", None, None, None, 20, 4, 8)) + b"b"
         fields = b"}(" + value("a") + first + value("b") + b"(" + text + value(20) + b"tu"
         dtype = reduce_("numpy", "dtype", "V40", False, True) + b"(" + value(3) + value("|") + b"N" + value(("a", "b")) + fields + value(40) + value(1) + value(16) + b"tb"
-        both("dtype_field_%d" % number, NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(b"x" * 40) + dtype + value((1,)) + value("C") + b"tR" + second, "a field of a dtype that is none")
+        both("dtype_field_%d" % number, NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(b"x" * 40) + dtype + value((1,)) + value("C") + b"tR", "a field of a dtype that is none")
         both("dtype_field_state_%d" % number, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + dtype + b"\x89" + blob(b"x" * 40) + b"tb", "the same in the state of an array")
 
 
