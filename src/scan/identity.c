@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_SCALAR = 16, MOST_FLOAT_TEXT = 64, DIGITS_OF_DOUBLE = 53, SHOWN_OF_TIME = 9 };
+enum { MOST_SCALAR = 16, MOST_FLOAT_TEXT = 64, DIGITS_OF_DOUBLE = 53, SHOWN_OF_TIME = 9, PARTS_OF_SLICE = 3 };
 static const uint64_t PRIME = (UINT64_C(1) << 62) - 57, INFINITE = UINT64_C(1) << 63;
 
 /* What tells values of one kind from those of others that have the same in them. */
@@ -561,9 +561,8 @@ static bool is_tuple(const struct ckpt_scan_rule *rule)
 bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, const struct ckpt_value *v, unsigned depth, uint64_t *number)
 {
 	static const char *const numbers[] = { "int", "long", "float", "Decimal", "Fraction", NULL };
-	/* of several spellings; and those of which only one is ever written */
+	/* of several spellings, of which all but one are not known */
 	static const char *const others[] = { "datetime", "date", "time", "timedelta", "dtype", "range", "xrange", "slice", "WindowsPath", "PureWindowsPath", NULL };
-	static const char *const written[] = { "slice", NULL };
 	const struct ckpt_seq *args = v->u.call->args->kind == CKPT_TUPLE ? &v->u.call->args->u.seq : &ckpt_value_empty_tuple.u.seq;
 	const struct ckpt_value *first = argument(v, 0);
 	struct ckpt_seq shown;
@@ -604,6 +603,8 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 		*number = in_family(OF_ZONE, ckpt_key_number(k, first, depth + 1));
 	} else if (!strcmp(rule->name, "_get_layout") && is_text(first)) {
 		*number = ckpt_key_of_constant(first->u.bytes.ptr, first->u.bytes.len);
+	} else if (!strcmp(rule->name, "type")) {
+		*number = first->kind == CKPT_NONE ? ckpt_key_of_constant("NoneType", strlen("NoneType")) : as_spelled(k, rule, v, depth);
 	} else if (!strcmp(rule->name, "device")) {
 		k->is_unknown |= !number_of_device(args, number);
 	} else if (!strcmp(rule->name, "UUID")) {
@@ -612,7 +613,7 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 		k->is_unknown |= !number_of_range(args, number);
 	} else if (ckpt_is_one_of(rule->name, others)) {
 		*number = as_spelled(k, rule, v, depth);
-		k->is_unknown |= !ckpt_is_one_of(rule->name, written) && !(!strcmp(rule->name, "dtype") && is_dtype_as_written(v));
+		k->is_unknown |= !(!strcmp(rule->name, "dtype") && is_dtype_as_written(v)) && !(!strcmp(rule->name, "slice") && args->count == PARTS_OF_SLICE);
 	} else {
 		return false;
 	}

@@ -327,10 +327,13 @@ static bool hash_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, 
 	return false;
 }
 
-/* Layouts, memory formats and DTensor, which torch has under the same name in several modules: `torch.strided` is _get_layout('torch.strided'). */
+/*
+ * Layouts, memory formats and DTensor, which torch has under the same name in several modules: `torch.strided` is _get_layout('torch.strided').
+ * NoneType is type(None).
+ */
 static bool has_several_names(const struct ckpt_global *g)
 {
-	return !strcmp(g->module, "torch") || !strcmp(g->module, "torch._utils") || !strncmp(g->module, "torch.distributed.", strlen("torch.distributed."));
+	return !strcmp(g->name, "NoneType") || !strcmp(g->module, "torch") || !strcmp(g->module, "torch._utils") || !strncmp(g->module, "torch.distributed.", strlen("torch.distributed."));
 }
 
 uint64_t ckpt_key_of_constant(const char *name, uint64_t len)

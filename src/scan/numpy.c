@@ -17,14 +17,20 @@
 enum { TEXT_FLAGS = 8, STRUCTURE_FLAGS = 16, OBJECT_FLAGS = 63, ALIGNED_FLAGS = 128 };
 enum { MOST_DIMENSIONS = 32, MOST_ALIGNMENT = 64, TEXT_ALIGNMENT = 4 };
 
+/*
+ * What is not there: of a kind that nothing below takes. What is inside of a dtype may be of any shape: where it is none that numpy
+ * writes that was said, and the scan goes on.
+ */
+static const struct ckpt_value nothing = { .kind = CKPT_EXT };
+
 static const struct ckpt_value *item(const struct ckpt_value *tuple, uint32_t i)
 {
-	return tuple->kind == CKPT_TUPLE && i < tuple->u.seq.count ? tuple->u.seq.items[i] : NULL;
+	return tuple->kind == CKPT_TUPLE && i < tuple->u.seq.count ? tuple->u.seq.items[i] : &nothing;
 }
 
 static bool is_kind(const struct ckpt_value *v, enum ckpt_value_kind kind)
 {
-	return v && v->kind == kind;
+	return v->kind == kind;
 }
 
 static bool is_bytes(const struct ckpt_value *v)
@@ -44,7 +50,7 @@ static char letter_of_text(const struct ckpt_value *text)
 	const char *at;
 	uint64_t len;
 
-	if (!text || (text->kind != CKPT_STR && text->kind != CKPT_PY2_STR))
+	if (text->kind != CKPT_STR && text->kind != CKPT_PY2_STR)
 		return 0;
 	at = text->u.bytes.ptr;
 	len = text->u.bytes.len;
@@ -62,12 +68,12 @@ static char letter_of_text(const struct ckpt_value *text)
 
 bool ckpt_scan_is_dtype_text(const struct ckpt_value *v)
 {
-	return letter_of_text(v);
+	return v && letter_of_text(v);
 }
 
 static char letter_of(const struct ckpt_value *dtype)
 {
-	return dtype && ckpt_value_is_call_of(dtype, "numpy", "dtype")
+	return ckpt_value_is_call_of(dtype, "numpy", "dtype")
 		       ? letter_of_text(item(dtype->u.call->args, 0))
 		       : 0;
 }
@@ -96,9 +102,9 @@ static bool is_numbers_dtype(const struct ckpt_value *v)
 /* Is an item of it an array? numpy makes no arrays and no numbers of such, and does not look. */
 static bool is_subarray(const struct ckpt_value *dtype)
 {
-	const struct ckpt_value *state = dtype->u.call->state, *array = state ? item(state, 2) : NULL;
+	const struct ckpt_value *state = dtype->u.call->state, *array = state ? item(state, 2) : &ckpt_value_none;
 
-	return array && array->kind != CKPT_NONE;
+	return array->kind != CKPT_NONE;
 }
 
 /* 'S0', 'U0', 'V0', 'f0': numpy writes none, and what makes tensors of arrays divides by their size. */
@@ -109,13 +115,13 @@ static bool has_no_bytes(const struct ckpt_value *dtype)
 
 bool ckpt_scan_is_item_dtype(const struct ckpt_value *v)
 {
-	return is_numbers_dtype(v) && !is_subarray(v) && !has_no_bytes(v);
+	return v && is_numbers_dtype(v) && !is_subarray(v) && !has_no_bytes(v);
 }
 
 /* A dtype inside of another: it is made already, so it is none that contains this one. */
 static bool is_inner(const struct ckpt_value *dtype)
 {
-	return dtype && is_numbers_dtype(dtype) && (letter_of(dtype) != 'V' || dtype->u.call->state);
+	return is_numbers_dtype(dtype) && (letter_of(dtype) != 'V' || dtype->u.call->state);
 }
 
 /*
@@ -127,7 +133,7 @@ bool ckpt_scan_is_short_shape(const struct ckpt_value *shape)
 	bool is_empty = false, are_many = false;
 	int64_t lists = 1;
 
-	if (!is_kind(shape, CKPT_TUPLE) || shape->u.seq.count > MOST_DIMENSIONS)
+	if (!shape || !is_kind(shape, CKPT_TUPLE) || shape->u.seq.count > MOST_DIMENSIONS)
 		return false;
 	for (uint32_t i = 0; i < shape->u.seq.count; i++) {
 		const struct ckpt_value *size = item(shape, i);
@@ -207,7 +213,7 @@ static bool is_structure(const struct ckpt_value *state)
 
 static bool is_order(const struct ckpt_value *v)
 {
-	return v && (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR) && v->u.bytes.len == 1 &&
+	return (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR) && v->u.bytes.len == 1 &&
 	       v->u.bytes.ptr[0] && strchr("<>|=", v->u.bytes.ptr[0]);
 }
 
@@ -259,15 +265,29 @@ static bool are_structure_flags(const struct ckpt_value *state)
 	return (said & ~ALIGNED_FLAGS) == wanted;
 }
 
+/* A unit, of which there are COUNT. Of these numpy makes nothing else: of others, as `s/3`, it makes units that are multiplied by zero. */
+static bool is_name_of_unit(const struct ckpt_value *v, const struct ckpt_value *count)
+{
+	static const char *const names[] = { "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic" };
+	const struct ckpt_value *text = v->kind == CKPT_CALL && is_bytes(v) ? item(v->u.call->args, 0) : v;
+
+	if (text->kind != CKPT_BYTES && text->kind != CKPT_STR && text->kind != CKPT_PY2_STR)
+		return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (text->u.bytes.len == strlen(names[i]) && !memcmp(text->u.bytes.ptr, names[i], text->u.bytes.len))
+			return names[i][0] != 'g' || count->u.integer == 1;
+	return false;
+}
+
 /*
  * ({}, (b'ns', 1, 1, 1)): numpy follows a pointer to it, which is none where it is missing. What is behind the number of units is always 1:
  * by another divisor numpy reads behind a table, and divides by zero.
  */
 static bool is_unit(const struct ckpt_value *v)
 {
-	const struct ckpt_value *unit = v ? item(v, 1) : NULL;
+	const struct ckpt_value *unit = item(v, 1);
 
-	if (!unit || v->u.seq.count != 2 || unit->kind != CKPT_TUPLE || unit->u.seq.count != 4)
+	if (v->kind != CKPT_TUPLE || v->u.seq.count != 2 || unit->kind != CKPT_TUPLE || unit->u.seq.count != 4)
 		return false;
 	/* numpy 2 writes None */
 	if (!is_kind(item(v, 0), CKPT_NONE) &&
@@ -279,7 +299,7 @@ static bool is_unit(const struct ckpt_value *v)
 		if (!is_kind(item(unit, i), CKPT_INT) || item(unit, i)->u.integer < 1 ||
 		    item(unit, i)->u.integer > (i == 1 ? INT32_MAX : 1))
 			return false;
-	return is_bytes(item(unit, 0)) || is_kind(item(unit, 0), CKPT_STR);
+	return is_name_of_unit(item(unit, 0), item(unit, 1));
 }
 
 /* dtype('f8', False, True): without the last one numpy gives the dtype that everybody has, and sets no state on that. */
@@ -287,7 +307,7 @@ static bool is_copy(const struct ckpt_value *dtype)
 {
 	const struct ckpt_value *copy = item(dtype->u.call->args, 2);
 
-	return copy && (copy->kind == CKPT_BOOL || copy->kind == CKPT_INT) && copy->u.integer;
+	return is_kind(copy, CKPT_BOOL) || is_kind(copy, CKPT_INT) ? copy->u.integer : false;
 }
 
 /* (3, '<', None, None, None, -1, -1, 0); of times (4, ..., 0, unit) */
@@ -337,7 +357,7 @@ static bool is_count(const struct ckpt_value *shape, int64_t count)
 static bool are_few(const struct ckpt_value *shape, const struct ckpt_value *data)
 {
 	const struct ckpt_value *text = data->kind == CKPT_CALL ? item(data->u.call->args, 0) : data;
-	uint64_t most = text && (text->kind == CKPT_STR || text->kind == CKPT_BYTES || text->kind == CKPT_BYTEARRAY || text->kind == CKPT_PY2_STR) ? text->u.bytes.len : 0, n = 1;
+	uint64_t most = (text->kind == CKPT_STR || text->kind == CKPT_BYTES || text->kind == CKPT_BYTEARRAY || text->kind == CKPT_PY2_STR) ? text->u.bytes.len : 0, n = 1;
 
 	for (uint32_t i = 0; i < shape->u.seq.count; i++)
 		if (__builtin_mul_overflow(n, (uint64_t)item(shape, i)->u.integer, &n))
@@ -362,7 +382,7 @@ static int64_t count_of_bytes(const struct ckpt_value *data)
 	const struct ckpt_value *text = data->kind == CKPT_CALL ? item(data->u.call->args, 0) : data;
 	int64_t count = 0;
 
-	if (!text) /* bytes() */
+	if (text == &nothing) /* bytes() */
 		return ckpt_value_is_call_of(data, "_codecs", "encode") ? -1 : 0;
 	if (text->kind == CKPT_BYTES || text->kind == CKPT_PY2_STR)
 		return (int64_t)text->u.bytes.len;
@@ -382,9 +402,9 @@ bool ckpt_scan_is_raw_item(const struct ckpt_value *dtype, const struct ckpt_val
 bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 {
 	const struct ckpt_value *dtype = item(state, 2), *data = item(state, 4);
-	char letter = dtype ? letter_of(dtype) : 0;
+	char letter = letter_of(dtype);
 
-	if (!letter || !data || state->u.seq.count != 5 || !ckpt_scan_is_short_shape(item(state, 1)) || is_subarray(dtype) || has_no_bytes(dtype))
+	if (!letter || state->u.seq.count != 5 || !ckpt_scan_is_short_shape(item(state, 1)) || is_subarray(dtype) || has_no_bytes(dtype))
 		return false;
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O') /* numpy 1 reads as many as the shape says */
@@ -395,14 +415,14 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 bool ckpt_scan_is_numbers_array(const struct ckpt_value *v)
 {
 	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
-	const struct ckpt_value *dtype = NULL;
+	const struct ckpt_value *dtype = &nothing;
 	char letter;
 
 	if (call && call->state)
 		dtype = item(call->state, 2);
 	else if (ckpt_value_is_call_of(v, "numpy.core.numeric", "_frombuffer") || ckpt_value_is_call_of(v, "numpy._core.numeric", "_frombuffer"))
 		dtype = item(call->args, 1);
-	letter = dtype ? letter_of(dtype) : 0;
+	letter = letter_of(dtype);
 	return letter && strchr("biufc?", letter);
 }
 
@@ -434,8 +454,8 @@ struct item_place {
 
 static bool has_text(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, unsigned depth)
 {
-	const struct ckpt_value *state = dtype && dtype->kind == CKPT_CALL ? dtype->u.call->state : NULL, *fields;
-	char letter = dtype ? letter_of(dtype) : 0;
+	const struct ckpt_value *state = dtype->kind == CKPT_CALL ? dtype->u.call->state : NULL, *fields;
+	char letter = letter_of(dtype);
 
 	if (letter != 'V' || !state || depth == MOST_NESTING || !ckpt_scan_may_look(w, 1))
 		return letter == 'U' || depth == MOST_NESTING;
@@ -457,7 +477,7 @@ static bool is_big(const struct ckpt_value *dtype)
 {
 	const struct ckpt_value *text = item(dtype->u.call->args, 0), *order = dtype->u.call->state ? item(dtype->u.call->state, 1) : text;
 
-	return order && ckpt_value_is_text(order) && order->u.bytes.len && order->u.bytes.ptr[0] == '>';
+	return ckpt_value_is_text(order) && order->u.bytes.len && order->u.bytes.ptr[0] == '>';
 }
 
 /* NBYTES at the place, and in each step behind it. */
@@ -481,8 +501,7 @@ static bool are_characters(const struct item_place *at, size_t nbytes, bool big)
 
 static bool are_texts(const struct ckpt_value *dtype, const struct item_place *at)
 {
-	const struct ckpt_value *state = dtype && dtype->kind == CKPT_CALL ? dtype->u.call->state : NULL, *array = state ? item(state, 2) : NULL,
-				*fields = state ? item(state, 4) : NULL;
+	const struct ckpt_value *state = dtype->kind == CKPT_CALL && dtype->u.call->state ? dtype->u.call->state : &nothing, *array = item(state, 2), *fields = item(state, 4);
 	struct item_place inner = *at;
 	size_t nbytes;
 
@@ -499,7 +518,7 @@ static bool are_texts(const struct ckpt_value *dtype, const struct item_place *a
 		const struct ckpt_value *base = item(array, 0);
 		size_t step;
 
-		if (!base || base->kind != CKPT_CALL)
+		if (!letter_of(base))
 			return false;
 		step = (size_t)size_of(base);
 		if (letter_of(base) == 'U')
@@ -512,7 +531,7 @@ static bool are_texts(const struct ckpt_value *dtype, const struct item_place *a
 	for (uint32_t i = 1; is_kind(fields, CKPT_DICT) && i < fields->u.seq.count; i += 2) {
 		const struct ckpt_value *off = item(fields->u.seq.items[i], 1);
 
-		if (!off || off->kind != CKPT_INT)
+		if (off->kind != CKPT_INT)
 			return false;
 		inner.off = at->off + (size_t)off->u.integer;
 		if (!are_texts(item(fields->u.seq.items[i], 0), &inner))

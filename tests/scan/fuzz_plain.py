@@ -47,6 +47,7 @@ def allowed_names():
     names |= {"torch.%sStorage" % kind for kind in kinds} | {"torch.%sTensor" % kind for kind in kinds} | {"torch.Storage"}
     names |= {"torch." + n for n in "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 bool complex64 complex128 half float double long int short".split()}
     names |= {"builtins.getattr", "numpy._core.multiarray._reconstruct", "numpy._core.multiarray.scalar", "numpy._core.numeric._frombuffer"}
+    names |= {"exceptions." + name for name in language.names_in("exceptions")}
     return names | {"__builtin__." + name[9:] for name in names if name.startswith("builtins.")}
 
 

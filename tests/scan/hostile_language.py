@@ -629,7 +629,9 @@ def keys_with_units():
 
 def units_of_numpy():
     """A divisor and an event are always 1. By others numpy reads behind a table, and divides by zero."""
-    for name, unit, wanted in (("ms", (blob(b"ms"), 25, 1, 1), {"plain"}), ("divisor", (blob(b"W"), 1, 128, 1), NOT_DECIDED), ("divisor_seconds", (blob(b"s"), 1, 2, 1), NOT_DECIDED), ("event", (blob(b"D"), 1, 1, 2), NOT_DECIDED), ("event_of_25", (blob(b"D"), 1, 1, 25), NOT_DECIDED)):
+    for name, unit, wanted in (("ms", (blob(b"ms"), 25, 1, 1), {"plain"}), ("divisor", (blob(b"W"), 1, 128, 1), NOT_DECIDED), ("divisor_seconds", (blob(b"s"), 1, 2, 1), NOT_DECIDED), ("event", (blob(b"D"), 1, 1, 2), NOT_DECIDED), ("event_of_25", (blob(b"D"), 1, 1, 25), NOT_DECIDED),
+                             ("divided", (blob(b"s"), 1 << 26, 15625, 1), NOT_DECIDED), ("text_divided", (blob(b"s/3"), 1, 1, 1), NOT_DECIDED), ("brackets", (blob(b"[s]"), 1, 1, 1), NOT_DECIDED), ("zero_byte", (blob(b"ns\0"), 1, 1, 1), NOT_DECIDED), ("none", (blob(b""), 1, 1, 1), NOT_DECIDED),
+                             ("generic", (blob(b"generic"), 1, 1, 1), {"plain"}), ("five_generic", (blob(b"generic"), 5, 1, 1), NOT_DECIDED), ("coded", (reduce_("_codecs", "encode", "ns", "latin1"), 1, 1, 1), {"plain"}), ("many", (blob(b"ns"), 2**31 - 1, 1, 1), {"plain"})):
         for letter in "mM":
             dtype = reduce_("numpy", "dtype", letter + "8", False, True) + value((4, "<", None, None, None, -1, -1, 0, ({}, unit))) + b"b"
             both("unit_%s_%s" % (letter, name), dtype, "a date or span of numpy whose unit is divided", wanted)

@@ -54,6 +54,7 @@ try:
     import numpy
     import numpy.core.multiarray  # noqa: F401
     import numpy.core.numeric  # noqa: F401
+    import numpy.ma  # noqa: F401
 except ImportError:
     numpy = None
 
@@ -252,11 +253,11 @@ def load_bare(data):
 
 def tensors_in(value, found, deep=0):
     """All that are in VALUE, up to some depth."""
-    if isinstance(value, (torch.Tensor, torch.Generator)) or (numpy and isinstance(value, (numpy.ndarray, numpy.generic))):
+    if isinstance(value, (torch.Tensor, torch.Generator)) or (numpy and isinstance(value, (numpy.ndarray, numpy.generic, numpy.dtype))):
         found.append(value)
     elif deep < 8 and len(found) < 100:
         if isinstance(value, dict):
-            value = list(value.values())
+            value = [*value.values(), *value]
         elif isinstance(value, BaseException):
             value = value.args
         for item in value if isinstance(value, (list, tuple, set, frozenset, collections.deque)) else ():
@@ -268,6 +269,8 @@ def numbers(value):
     """The bytes of its numbers, or what it is if it has none to show."""
     if isinstance(value, torch.Generator):
         return bytes(value.get_state().tolist()) if value.device.type == "cpu" else b""
+    if numpy and isinstance(value, numpy.dtype):
+        return b""
     if not isinstance(value, torch.Tensor):
         return value.tobytes() if value.nbytes <= MOST_NUMBERS and value.dtype.kind != "O" else b""
     try:
@@ -287,12 +290,32 @@ WAYS = (
     lambda t: t.coalesce(), lambda t: t.dequantize(), lambda t: t.t(), lambda t: t[0], lambda t: list(t.unbind()), lambda t: t.reshape(-1), lambda t: t.storage().tolist(), lambda t: torch.save(t, io.BytesIO()),
     lambda t: pickle.dumps(t), lambda t: torch.ones(2).to(t.device) if t.layout is torch.strided else None,
 )
+WAYS_OF_NUMPY = (
+    lambda a: a.tolist(), lambda a: a.copy(), lambda a: a.byteswap(), lambda a: a.astype(a.dtype.newbyteorder()), lambda a: repr(a.view(a.dtype.newbyteorder())), lambda a: a.astype("f8"), lambda a: a.astype("O"), lambda a: a.astype("S4"), lambda a: a.astype("U4"),
+    lambda a: a == a, lambda a: a + a, lambda a: a.sum(), lambda a: numpy.sort(a, axis=None), lambda a: a[0], lambda a: a.flatten(), lambda a: [a[name] for name in a.dtype.names], lambda a: torch.as_tensor(a).sum(), lambda a: pickle.dumps(a), copy.deepcopy,
+    lambda a: numpy.save(io.BytesIO(), a), lambda a: numpy.unique(a), lambda a: a.real,
+)
+WAYS_OF_DTYPE = (
+    lambda d: numpy.zeros(2, d).tolist(), lambda d: repr(numpy.zeros(2, d)), lambda d: d.newbyteorder(), lambda d: d == numpy.dtype("f8"), lambda d: numpy.array([1, 2]).astype(d), lambda d: numpy.promote_types(d, "f8"), lambda d: numpy.promote_types(d, d.newbyteorder()),
+    lambda d: pickle.dumps(d), lambda d: d.descr, lambda d: numpy.datetime_data(d), lambda d: numpy.frombuffer(bytes(d.itemsize * 2), d).tolist(), copy.deepcopy, lambda d: numpy.array([5], "m8[s]").astype(d), lambda d: numpy.array(["2020-01-01"], "M8[D]").astype(d),
+    lambda d: numpy.array([1.5]).astype(d),
+)
+WAYS_OF_GENERATOR = (lambda g: torch.rand(3, generator=g), lambda g: torch.randperm(5, generator=g), lambda g: g.set_state(g.get_state()), lambda g: torch.randn(700, generator=g), lambda g: g.manual_seed(3))
+
+
+def ways_of(value):
+    """Of a tensor, array, number, dtype or generator: what is done with it, where that takes little."""
+    if isinstance(value, torch.Generator):
+        return WAYS_OF_GENERATOR
+    if isinstance(value, torch.Tensor):
+        return WAYS if small(value) else ()
+    if isinstance(value, numpy.dtype):
+        return WAYS_OF_DTYPE if value.itemsize <= MOST_NUMBERS else ()
+    return (WAYS_OF_NUMPY if value.nbytes <= MOST_NUMBERS and small(value) else ()) + ways_of(value.dtype)
 
 
 def small(tensor):
     """What is made of it takes little: a list of a million empty ones does not."""
-    if not isinstance(tensor, torch.Tensor):
-        return False
     try:
         lists = 1
         for size in tensor.shape:
@@ -318,7 +341,7 @@ def use():
             except Exception:
                 pass
         for tensor in tensors_in(value, []):
-            for way in WAYS if small(tensor) else ():
+            for way in ways_of(tensor):
                 try:
                     way(tensor)
                 except Exception:
