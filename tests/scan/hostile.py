@@ -12,6 +12,7 @@ import assemble
 import hostile_arrays  # noqa: F401
 import hostile_files  # noqa: F401
 import hostile_globals  # noqa: F401
+import hostile_keys  # noqa: F401
 import hostile_language  # noqa: F401
 import hostile_numbers  # noqa: F401
 import hostile_objects  # noqa: F401
