@@ -47,8 +47,9 @@ def allowed_names():
     names |= {"torch.%sStorage" % kind for kind in kinds} | {"torch.%sTensor" % kind for kind in kinds} | {"torch.Storage"}
     names |= {"torch." + n for n in "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 bool complex64 complex128 half float double long int short".split()}
     names |= {"builtins.getattr", "numpy._core.multiarray._reconstruct", "numpy._core.multiarray.scalar", "numpy._core.numeric._frombuffer"}
-    names |= {"exceptions." + name for name in language.names_in("exceptions")}
-    return names | {"__builtin__." + name[9:] for name in names if name.startswith("builtins.")}
+    names |= {name.replace("pathlib.", "pathlib._local.") for name in names if name.startswith("pathlib.")}  # of Python 3.13
+    old = {name[9:] for name in names if name.startswith("builtins.")}
+    return names | {module + "." + name for module in ("__builtin__", "exceptions") for name in old}
 
 
 def verdicts(samples, work, scan_many=None):
@@ -80,7 +81,7 @@ def tripped(command, work, samples, *words):
 
 
 def find(command, work, samples):
-    """The samples that trip by themselves, with what they tell; the batch if none does."""
+    """The samples that trip by themselves, with what they tell: those that are named, else by halves; the batch if none does."""
     told = tripped(command, work, samples)
     if not told:
         return []
@@ -90,6 +91,11 @@ def find(command, work, samples):
             return []
     if len(samples) == 1:
         return [(samples[0], told)]
+    named = {int(n) for pair in re.findall(r"(?m)^more (\d+) |behind 'at (\d+)'", told) for n in pair if n}
+    alone = {n: find(command, work, [samples[n]]) for n in sorted(named)[:MOST_FINDINGS]}
+    found = [one for several in alone.values() for one in several]
+    if found:
+        return found + find(command, work, [one for n, one in enumerate(samples) if not alone.get(n)])
     half = len(samples) // 2
     found = find(command, work, samples[:half]) + find(command, work, samples[half:])
     if not found and len(samples) <= FEW:  # of one process: in the order that they were in
@@ -101,7 +107,8 @@ def blind(commands, work):
     """Where loads that do more than they may are not noticed, this fuzzer finds nothing: a function is called, a tensor has numbers that are not in the file, and `True` takes the place of `1`."""
     unset = files.glob("torch", "FloatStorage") + b"K\x40\x85R"
     tensor = files.glob("torch._utils", "_rebuild_tensor") + b"(" + unset + b"K\x00(K\x40t(K\x01ttR"
-    samples = {"a call of a function": language.CANARY, "numbers that are not in the file": b"\x80\x02" + tensor + b".", "a key that is there": b"\x80\x02}(K\x01NI01\nNu."}
+    samples = {"a call of a function": language.CANARY, "numbers that are not in the file": b"\x80\x02" + tensor + b".", "a key that is there": b"\x80\x02}(K\x01NI01\nNu.",
+               "a number that Python reads, and its unpickler in C does not": b"\x80\x02F1_0\n."}
     return ["%s does not notice %s" % (command, what) for command in commands for what, data in samples.items() if not tripped(command, work, [(data, language.BARE)])]
 
 

@@ -65,7 +65,7 @@ for name in ("torch.distributed.tensor", "torch.distributed._tensor", "torch.dis
         pass
 
 MODULES = ("array", "builtins", "__builtin__", "collections", "_codecs", "datetime", "decimal", "fractions", "numpy", "numpy.core.multiarray", "numpy.core.numeric", "numpy._core.multiarray",
-           "numpy._core.numeric", "pathlib", "torch", "torch._C", "torch._tensor", "torch._utils", "torch.autograd.variable", "torch.jit._pickle", "torch.nn.parameter", "torch.return_types",
+           "numpy._core.numeric", "pathlib", "pathlib._local", "torch", "torch._C", "torch._tensor", "torch._utils", "torch.autograd.variable", "torch.jit._pickle", "torch.nn.parameter", "torch.return_types",
            "torch.serialization", "torch.storage", "torch.torch_version", "torch.tensor", "uuid", "torch.distributed.tensor", "torch.distributed._tensor", "torch.distributed._tensor.api", "torch.cuda", "_io", "pickle")
 # of no consequence: looks at the stack, and what the collector and the allocator say
 # ... and what torch does with its tars: it unpacks members into a folder of its own, and reads them
@@ -78,6 +78,7 @@ MOST_NUMBERS = 1 << 16
 # of texts as Python 2 pickled them, by which a load makes of them what it is told
 OF_PYTHON2 = re.compile(rb"[UT]|S['\"]")
 ENCODINGS = ({"encoding": "latin1"}, {"encoding": "bytes"}, {"encoding": "ascii", "errors": "replace"}, {"encoding": "utf-8", "errors": "surrogateescape"}, {"encoding": "cp1252", "errors": "ignore"})
+ADDRESS = re.compile(r"0x[0-9a-f]+")
 OTHER_KEYS = ("ascii", "utf-8", "cp1252")  # of ENCODINGS, which the page excludes where keys are told apart
 
 # one name in a line, for torch.package: docs/scan.md says what it is to who unpickles it
@@ -186,13 +187,15 @@ def load(kind, data):
 
 
 def load_with_torch(file, data, **options):
-    if "weights_only" in torch.load.__code__.co_varnames:
-        options["weights_only"] = False
-    for encoding in encodings(data):
-        try:
-            made.append(torch.load(file(), map_location="cpu", **encoding, **options))
-        except Exception:
-            pass
+    found = []
+    for safely in ({"weights_only": False}, {"weights_only": True}) if "weights_only" in torch.load.__code__.co_varnames else ({},):
+        for encoding in encodings(data):
+            try:
+                made.append(torch.load(file(), map_location="cpu", **encoding, **options, **safely))
+                found += [] if encoding else [seen(made[-1])]
+            except Exception:
+                pass
+    compare(found)
 
 
 def load_stream(data):
@@ -243,12 +246,46 @@ def size(target):
 
 
 def load_bare(data):
+    found = []
     for unpickler in (pickle.Unpickler, Keys):
         for encoding in encodings(data):
             try:
                 made.append(unpickler(io.BytesIO(data), **encoding).load())
+                found += [] if encoding else [seen(made[-1])]
             except Exception:
-                pass
+                found += [] if encoding else ["nothing"]
+    compare(found)
+
+
+def compare(found):
+    """Two loads of one file see the same."""
+    for other in found[1:]:
+        if other != found[0]:
+            heard.append("two loads differ: %s / %s" % (found[0][:300], other[:300]))
+
+
+def seen(value, deep=0):
+    """A text of what is in VALUE, which has no addresses."""
+    if deep > 12:
+        return "..."
+    if isinstance(value, (dict, collections.OrderedDict)):
+        inside = ",".join(seen(k, deep + 1) + ":" + seen(v, deep + 1) for k, v in value.items())
+    elif isinstance(value, (list, tuple, collections.deque)):
+        inside = ",".join(seen(v, deep + 1) for v in value)
+    elif isinstance(value, (set, frozenset)):
+        inside = ",".join(sorted(seen(v, deep + 1) for v in value))
+    elif isinstance(value, BaseException):
+        inside = seen(value.args, deep + 1)
+    elif isinstance(value, torch.Tensor):
+        inside = "%s %s %s %s" % (value.dtype, value.shape, value.requires_grad, zlib.crc32(numbers(value)))
+    elif isinstance(value, torch.Generator):
+        inside = str(zlib.crc32(numbers(value)))
+    elif numpy and isinstance(value, (numpy.ndarray, numpy.generic)):
+        inside = "%s %s %s" % (value.dtype, value.shape, zlib.crc32(numbers(value)))
+    else:
+        inside = ADDRESS.sub("", repr(value)[:1000])
+    more = getattr(value, "__dict__", None)
+    return "%s(%s%s)" % (type(value).__name__, inside, " " + seen(more, deep + 1) if isinstance(more, dict) and more else "")
 
 
 def tensors_in(value, found, deep=0):
@@ -291,15 +328,15 @@ WAYS = (
     lambda t: pickle.dumps(t), lambda t: torch.ones(2).to(t.device) if t.layout is torch.strided else None,
 )
 WAYS_OF_NUMPY = (
-    lambda a: a.tolist(), lambda a: a.copy(), lambda a: a.byteswap(), lambda a: a.astype(a.dtype.newbyteorder()), lambda a: repr(a.view(a.dtype.newbyteorder())), lambda a: a.astype("f8"), lambda a: a.astype("O"), lambda a: a.astype("S4"), lambda a: a.astype("U4"),
+    lambda a: a.tolist(), lambda a: a.copy(), lambda a: a.byteswap(), lambda a: a.astype(a.dtype.newbyteorder()), lambda a: repr(a.view(a.dtype.newbyteorder())), lambda a: a.astype("f8"), lambda a: a.astype("O"),
     lambda a: a == a, lambda a: a + a, lambda a: a.sum(), lambda a: numpy.sort(a, axis=None), lambda a: a[0], lambda a: a.flatten(), lambda a: [a[name] for name in a.dtype.names], lambda a: torch.as_tensor(a).sum(), lambda a: pickle.dumps(a), copy.deepcopy,
     lambda a: numpy.save(io.BytesIO(), a), lambda a: numpy.unique(a), lambda a: a.real,
 )
 WAYS_OF_DTYPE = (
     lambda d: numpy.zeros(2, d).tolist(), lambda d: repr(numpy.zeros(2, d)), lambda d: d.newbyteorder(), lambda d: d == numpy.dtype("f8"), lambda d: numpy.array([1, 2]).astype(d), lambda d: numpy.promote_types(d, "f8"), lambda d: numpy.promote_types(d, d.newbyteorder()),
-    lambda d: pickle.dumps(d), lambda d: d.descr, lambda d: numpy.datetime_data(d), lambda d: numpy.frombuffer(bytes(d.itemsize * 2), d).tolist(), copy.deepcopy, lambda d: numpy.array([5], "m8[s]").astype(d), lambda d: numpy.array(["2020-01-01"], "M8[D]").astype(d),
-    lambda d: numpy.array([1.5]).astype(d),
+    lambda d: pickle.dumps(d), lambda d: d.descr, lambda d: numpy.datetime_data(d), lambda d: numpy.frombuffer(bytes(d.itemsize * 2), d).tolist(), copy.deepcopy, lambda d: numpy.array([1.5]).astype(d),
 )
+WAYS_OF_DATES = (lambda d: numpy.array([5], "m8[s]").astype(d), lambda d: numpy.array(["2020-01-01"], "M8[D]").astype(d))  # not to texts: where these are short, numpy 1.24 writes behind them
 WAYS_OF_GENERATOR = (lambda g: torch.rand(3, generator=g), lambda g: torch.randperm(5, generator=g), lambda g: g.set_state(g.get_state()), lambda g: torch.randn(700, generator=g), lambda g: g.manual_seed(3))
 
 
@@ -310,7 +347,7 @@ def ways_of(value):
     if isinstance(value, torch.Tensor):
         return WAYS if small(value) else ()
     if isinstance(value, numpy.dtype):
-        return WAYS_OF_DTYPE if value.itemsize <= MOST_NUMBERS else ()
+        return (WAYS_OF_DTYPE if value.itemsize <= MOST_NUMBERS else ()) + (WAYS_OF_DATES if value.kind in "mM" else ())
     return (WAYS_OF_NUMPY if value.nbytes <= MOST_NUMBERS and small(value) else ()) + ways_of(value.dtype)
 
 
@@ -420,7 +457,7 @@ def main():
     before, most = things(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for number, (kind, data) in enumerate(samples):
-        print("at", number, flush=number % 50 == 0)
+        print("at", number, flush=True)
         signal.alarm(MOST_SECONDS)
         for what in guarded(kind, data):
             print("more", number, what, flush=True)
