@@ -253,7 +253,7 @@ static bool scan_other(struct viewed_file *l)
 	}
 	if (!top)
 		return false;
-	if (ckpt_scan_hf_index(l->s, l->source) || ckpt_scan_latest(l->s, l->source)) {
+	if (ckpt_scan_hf_index(l->s, l->source) || ckpt_scan_latest(l->s, l->source) || ckpt_scan_extern_modules_file(l->s, l->source)) {
 		set_format(l, "text");
 		return true;
 	}

@@ -2,7 +2,7 @@
 /*
  * Where a small file beside checkpoints leads. The index of a set, as Hugging Face's libraries write it: {"weight_map": {"name of
  * a tensor": "name of a file"}}. DeepSpeed's "latest": the name of the folder that it loads. Whoever loads these joins the names
- * to that of the folder.
+ * to that of the folder. And ".data/extern_modules" of torch.package, which names modules of Python.
  */
 #include "scan/scanner.h"
 
@@ -15,9 +15,9 @@
 #include <string.h>
 
 enum { SHOWN = 160 };
-static const uint64_t MOST_INDEX = 256 << 20, MOST_LATEST = 1 << 20;
+static const uint64_t MOST_INDEX = 256 << 20, MOST_LATEST = 1 << 20, MOST_MODULES = 16 << 20;
 
-/* The names of files in the object at C. True: one was found that leads out of the folder. */
+/* The names of files in the object at C. True: there is something to say of it. A value that is no text no library writes, and readers get to it in any order. */
 static bool check_map(struct ckpt_scanner *s, struct ckpt_json_cursor *c)
 {
 	char text[CKPT_JSON_MOST_TEXT + 1], shown[SHOWN];
@@ -26,8 +26,10 @@ static bool check_map(struct ckpt_scanner *s, struct ckpt_json_cursor *c)
 		size_t len;
 
 		ckpt_json_read_text(c, text);
-		if (!ckpt_json_skip(c, ':') || !ckpt_json_skip(c, '"'))
-			return false;
+		if (!ckpt_json_skip(c, ':') || !ckpt_json_skip(c, '"')) {
+			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "name", CKPT_NO_OFFSET, "the index has a value that is no name of a file: the others are not looked into");
+			return true;
+		}
 		len = ckpt_json_read_text(c, text);
 		if (len > CKPT_JSON_MOST_TEXT || ckpt_scan_leads_out(text, len)) {
 			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "name", CKPT_NO_OFFSET, "the index names '%s', which leads out of the folder: what is there is not looked into",
@@ -106,6 +108,45 @@ bool ckpt_scan_latest(struct ckpt_scanner *s, struct ckpt_source *source)
 			       ckpt_escape(shown, sizeof(shown), text, len));
 	free(bytes);
 	return leads_out || rc < 0;
+}
+
+/* Of these each takes some 300 bytes where a package is opened. */
+static bool are_many_parts(const uint8_t *names, uint64_t len)
+{
+	enum { MOST_PARTS = 1 << 16 };
+	uint64_t parts = 1;
+
+	for (uint64_t i = 0; i < len && parts <= MOST_PARTS; i++)
+		parts += names[i] == '.' || names[i] == '\n' || names[i] == '\r';
+	return parts > MOST_PARTS;
+}
+
+void ckpt_scan_extern_modules(struct ckpt_scanner *s, const uint8_t *bytes, uint64_t len)
+{
+	if (are_many_parts(bytes, len))
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "amount", CKPT_NO_OFFSET, "more than 65536 parts of names of modules, for each of which torch.package keeps an object");
+}
+
+bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *source)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint64_t size = ckpt_source_size(source);
+	uint8_t *bytes;
+	int rc;
+
+	if (!ckpt_ends_with(s->file.path, ".data/extern_modules"))
+		return false;
+	if (size > MOST_MODULES) {
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "names of modules of more than 16 MiB are not looked into");
+		return true;
+	}
+	bytes = malloc((size_t)size + 1);
+	rc = bytes ? ckpt_source_read(source, 0, bytes, (size_t)size, &err) : CKPT_E_NOMEM;
+	ckpt_scan_failed(s, rc, &err);
+	if (rc == 0)
+		ckpt_scan_extern_modules(s, bytes, size);
+	free(bytes);
+	return rc < 0 || s->file.verdict == CKPT_SCAN_UNREADABLE;
 }
 
 bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)

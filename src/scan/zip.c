@@ -161,6 +161,16 @@ static void make_room(struct ckpt_loose_zip *zip, uint64_t nbytes)
 	zip->cap = zip->entries ? count : 0;
 }
 
+/* Who begins at a later record of the directory takes all of them to be as much further behind: nothing must lie there. */
+static void check_narrow_records(struct ckpt_loose_zip *zip)
+{
+	uint64_t further = zip->narrow_off - zip->directory_off;
+
+	for (uint32_t i = 0; further && i < zip->count; i++)
+		if (zip->entries[i].header_off <= UINT64_MAX - further && ckpt_loose_zip_has(zip, zip->entries[i].header_off + further, CKPT_LOOSE_LOCAL))
+			ckpt_loose_zip_odd(zip, &zip->entries[i], zip->entries[i].header_off + further, "who knows no zip64 finds another record here");
+}
+
 static void read_entries(struct ckpt_loose_zip *zip)
 {
 	struct ckpt_reader r = { .len = (size_t)(zip->directory_end - zip->directory_off) };
@@ -180,6 +190,8 @@ static void read_entries(struct ckpt_loose_zip *zip)
 		while (zip->rest = r.pos, begins_as_another |= zip->directory_off + r.pos == zip->narrow_off, read_entry(zip, &r)) {
 		}
 	/* zipimport of Python does not know zip64 until 3.12, and may be told not to since */
+	if (bytes && zip->narrow_off && begins_as_another)
+		check_narrow_records(zip);
 	if (bytes && !begins_as_another && ckpt_loose_zip_has(zip, zip->narrow_off, CKPT_LOOSE_ENTRY))
 		ckpt_loose_zip_odd(zip, NULL, zip->narrow_off, "who knows no zip64 finds another directory here, inside of a record of it");
 	if (bytes && zip->rest < r.len && zip->count == zip->said)

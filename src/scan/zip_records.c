@@ -436,12 +436,15 @@ static void scan_formulas(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint
 }
 
 /* ".data/extern_modules": names of modules, one in a line, which could as well be opcodes. */
-static bool is_list_of_modules(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
+static bool is_named_as_modules(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	const char *record = name_in_folder(zip, e);
 
-	if (!zip->is_package || !record || ckpt_strcasecmp(record, ".data/extern_modules") != 0)
-		return false;
+	return zip->is_package && record && ckpt_strcasecmp(record, ".data/extern_modules") == 0;
+}
+
+static bool are_names_of_modules(const uint8_t *bytes, uint64_t len)
+{
 	for (uint64_t i = 0; i < len; i++)
 		if (!ckpt_is_alnum(bytes[i]) && !strchr("._*\n", bytes[i]))
 			return false;
@@ -508,8 +511,11 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 			scan_outside(zip, e, bytes, len);
 			break;
 		}
-		if (is_list_of_modules(zip, e, bytes, len))
-			break;
+		if (is_named_as_modules(zip, e)) {
+			ckpt_scan_extern_modules(zip->s, bytes, len);
+			if (are_names_of_modules(bytes, len))
+				break;
+		}
 		if (ckpt_scan_is_npy(bytes, (size_t)len))
 			count_unpacked(zip, e);
 		scan_formulas(zip, bytes, len);

@@ -413,6 +413,33 @@ def zip64_differs(pickle):
     )
 
 
+def further_records():
+    """zipimport of Python 3.11 counts the directory back from the end, past records of zip64: 76 bytes further, and so it takes all that the directory names. Its first entry has just so many."""
+    name = "a" * 30
+    for what, hidden, wanted in (("other", True, DIFFER), ("none", False, {"plain"})):
+        members = [(name, b"x"), ("archive/data.pkl", GOOD), ("archive/data/0", files.FOUR_FLOATS), ("archive/version", b"3\n"), ("archive/a.txt", b"one")]
+        body, entries = b"", b""
+        for member_name, data in members:
+            if hidden and member_name == "archive/a.txt":  # inside of its data, 76 bytes behind its header, is another header
+                inner = struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 0, 0, 0, zlib.crc32(b"TWO"), 3, 3, len(member_name), 0) + member_name.encode() + b"TWO"
+                data = b"o" * (76 - 30 - len(member_name)) + inner
+            one = zip_of([Member(member_name, data)])
+            at = one.index(b"PK\1\2")
+            entry = bytearray(one[at : one.index(b"PK\5\6")])
+            entry[42:46] = struct.pack("<I", len(body))
+            body, entries = body + one[:at], entries + bytes(entry)
+        end64 = struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, len(members), len(members), len(entries), len(body)) + struct.pack("<IIQI", 0x07064B50, 0, len(body) + len(entries), 1)
+        sample("zip64_further_%s.zip" % what, body + entries + end64 + end_of_zip(len(members), len(entries), len(body)), "records that lie further behind for who knows no zip64", wanted)
+
+
+def names_of_modules():
+    """torch.package keeps an object for each part of a name, of which a packed list has very many."""
+    for what, names, wanted in (("dots", b"." * 70000, NOT_DECIDED), ("lines", b"a\n" * 70000, NOT_DECIDED), ("parts", b"a." * 70000 + b"a", NOT_DECIDED), ("few", b"torch.nn.modules\n" * 500, {"plain"})):
+        for method in (0, 8):
+            members = [Member("p/.data/extern_modules", names, method), Member("p/.data/version", b"6\n"), Member("p/.data/python_version", b"3.9.2"), Member("p/m/w.pkl", proto(2, value({"a": 1})))]
+            sample("package_modules_%s_%d.pt" % (what, method), zip_of(members), "a torch.package with names of modules", wanted)
+
+
 def relatives():
     """TorchScript, torch.package, torch.export, numpy, keras: archives that are none of torch.save."""
     none = proto(2, b")")
@@ -627,5 +654,7 @@ def sizes():
 headers()
 names()
 ends()
+further_records()
+names_of_modules()
 relatives()
 sizes()

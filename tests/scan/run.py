@@ -415,6 +415,8 @@ def check_packages(count, folder):
     mark, source = {".data/extern_modules": b""}, {"mod/__init__.py": b"class C:\n    pass\n"}
     for name, files, wanted in (
         ("sources", {**mark, **source, "model/model.pkl": own}, {"mod/__init__.py": "dangerous", "model/model.pkl": "needs-objects"}),
+        ("parts", {".data/extern_modules": b"." * 70000, "model/model.pkl": plain}, {".data/extern_modules": "unreadable", "model/model.pkl": "plain"}),
+        ("lines", {".data/extern_modules": b"os\ntorch.nn\n" * 300, "model/model.pkl": plain}, {"model/model.pkl": "plain"}),
         ("upper", {**mark, "mod.PY": b"", "model/model.pkl": plain}, {"mod.PY": "dangerous", "model/model.pkl": "plain"}),
         ("data", {**mark, "model/model.pkl": plain}, {"model/model.pkl": "plain"}),
         ("storage", {**mark, "model/model.pkl": storage, ".data/0.storage": assemble.files.FOUR_FLOATS}, {"model/model.pkl": "unreadable"}),
@@ -450,6 +452,9 @@ def check_hf_index(count, folder):
         ('{"weight\\u005fmap": {"a": "..\\\\m.bin"}}', "inconsistent"),
         ('{"weight_map": {"a": "C:\\\\m.bin"}}', "inconsistent"),
         ('{"weight_map": {"a": "%s"}}' % ("m" * 5000), "inconsistent"),
+        ('{"weight_map": {"a": null, "b": "../m.bin"}}', "unreadable"),
+        ('{"weight_map": {"a": "m.bin", "b": 3}}', "unreadable"),
+        ('{"weight_map": {}}', None),
     )):
         inside = os.path.join(folder, "hf%d" % number)
         os.mkdir(inside)
