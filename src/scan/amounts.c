@@ -88,6 +88,7 @@ enum {
 	HASHED_ITEM_COST = 160, /* of an OrderedDict of few */
 	STORAGE_COST = 320
 };
+static const uint64_t MOST_BYTES = UINT64_C(1) << 60;
 
 /* Of a tensor, as far as it takes memory. */
 struct extent {
@@ -207,9 +208,9 @@ static const char *name_of(const struct ckpt_scan_rule *rule)
 	return *rule->name ? rule->name : "tensor classes";
 }
 
-void ckpt_scan_storage_named(struct ckpt_scan_walk *w)
+void ckpt_scan_storage_named(struct ckpt_scan_walk *w, uint64_t nbytes)
 {
-	add_cost(w, "empty storages", STORAGE_COST);
+	add_cost(w, "storages without numbers", STORAGE_COST + (nbytes < MOST_BYTES ? nbytes : MOST_BYTES));
 }
 
 /* A container that a call copies into one of hashed items, which take more room than those of a list: the first copy is in the file. */

@@ -175,6 +175,7 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid)
 {
 	const struct ckpt_seq *id = pid && pid->kind == CKPT_TUPLE ? &pid->u.seq : NULL;
+	struct ckpt_scan_storage storage;
 
 	if (!(w->in->flags & CKPT_SCAN_STORAGES))
 		not_understood(w, "a persistent id, which only a program of its own can load");
@@ -196,7 +197,7 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 		if (id->count == 6 && id->items[5]->kind == CKPT_TUPLE) /* a view, which is kept by its own */
 			check_key(w, id->items[5]->u.seq.items[0]);
 		if (id->count > 4 && (ckpt_value_is_str(id->items[3], "meta") || (id->items[4]->kind == CKPT_INT && !id->items[4]->u.integer)))
-			ckpt_scan_storage_named(w);
+			ckpt_scan_storage_named(w, ckpt_scan_read_storage_id(pid, &storage) ? storage.nbytes : UINT64_MAX);
 		if (w->s->storages)
 			note_storage(w, id->items[2]);
 	}

@@ -368,9 +368,8 @@ static enum ckpt_dtype dtype_of(const struct ckpt_value *cls)
 }
 
 /* ('storage', class, key, location, number of items, ...) */
-bool ckpt_scan_read_storage(const struct ckpt_value *v, struct ckpt_scan_storage *out)
+bool ckpt_scan_read_storage_id(const struct ckpt_value *pid, struct ckpt_scan_storage *out)
 {
-	const struct ckpt_value *pid = v->kind == CKPT_PERSID ? v->u.persid.pid : &ckpt_value_none;
 	const struct ckpt_value *count = item(pid, 4);
 	enum ckpt_dtype dtype;
 
@@ -384,6 +383,11 @@ bool ckpt_scan_read_storage(const struct ckpt_value *v, struct ckpt_scan_storage
 		out->nbytes *= ckpt_dtype_packed(dtype); /* as if each item had a byte of its own */
 	}
 	return !__builtin_mul_overflow(out->nbytes, out->item_nbytes, &out->nbytes);
+}
+
+bool ckpt_scan_read_storage(const struct ckpt_value *v, struct ckpt_scan_storage *out)
+{
+	return v->kind == CKPT_PERSID && ckpt_scan_read_storage_id(v->u.persid.pid, out);
 }
 
 /* The same of a storage that is in bytes of the pickle, which were looked into. */
@@ -599,6 +603,17 @@ bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value
 	return read.item_nbytes == 1 || (whole && !ckpt_value_is_global(item(quantizer, 0), "torch", "per_channel_affine_float_qparams"));
 }
 
+/* Of items that share bytes torch counts where they begin in bytes, and takes them to lie one behind the other. */
+static bool are_packed_inside(const struct ckpt_scan_storage *storage, int64_t begin, int64_t count)
+{
+	uint32_t packed = storage->dtype == CKPT_DTYPE_UNKNOWN ? 1 : ckpt_dtype_packed((enum ckpt_dtype)storage->dtype);
+	int64_t end;
+
+	if (packed == 1 || !count)
+		return true;
+	return !__builtin_mul_overflow(begin, packed, &end) && !__builtin_add_overflow(end, count, &end) && (uint64_t)end <= storage->nbytes;
+}
+
 bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, enum ckpt_scan_call call)
 {
 	int64_t size[MOST_DIMENSIONS], stride[MOST_DIMENSIONS], last = args->items[1]->u.integer, step, all = 1;
@@ -625,6 +640,8 @@ bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *ar
 			return false;
 	}
 	if (call == CKPT_CALL_TENSOR_WHOLE && (uint64_t)all > storage.nbytes / item_nbytes)
+		return false;
+	if (!are_packed_inside(&storage, args->items[1]->u.integer, all))
 		return false;
 	/* torch makes no storage larger for a tensor without numbers: a column of an empty matrix begins behind its end */
 	return !all ? args->items[1]->u.integer <= INT32_MAX : (uint64_t)last < storage.nbytes / item_nbytes;

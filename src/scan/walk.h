@@ -125,6 +125,7 @@ bool ckpt_scan_may_be_quantized(struct ckpt_scan_walk *w, const struct ckpt_valu
 
 /* Bytes of a storage as its persistent id says, and of one item; false: it is none. */
 bool ckpt_scan_read_storage(const struct ckpt_value *v, struct ckpt_scan_storage *out);
+bool ckpt_scan_read_storage_id(const struct ckpt_value *pid, struct ckpt_scan_storage *out);
 
 /* What argument I of a row may be. */
 uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i);
@@ -231,8 +232,11 @@ void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values)
  */
 void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_value *args);
 
-/* A storage without bytes is named: torch makes one each time. */
-void ckpt_scan_storage_named(struct ckpt_scan_walk *w);
+/*
+ * A storage without numbers is named, empty or on meta: torch makes one each time, and of one on meta 2.6 and 2.14 read the NBYTES of
+ * its record each time.
+ */
+void ckpt_scan_storage_named(struct ckpt_scan_walk *w, uint64_t nbytes);
 
 /* A call of RULE with ARGS makes an object, which may be large by itself; and STATE is set on one that it made. */
 void ckpt_scan_weighed(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,

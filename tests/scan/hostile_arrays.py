@@ -161,6 +161,13 @@ def rebuilt(kind, *arguments, numel=4):
     return stored, lambda function, *rest: reduce_("torch._utils", function, stored, *rest)
 
 
+def packed_items():
+    """Numbers of less than a byte: torch counts in bytes where they begin."""
+    for kind, numel, offset, size, wanted in (("QUInt4x2Storage", 4, 0, 8, {"plain"}), ("QUInt4x2Storage", 4, 2, 4, {"plain"}), ("QUInt4x2Storage", 4, 2, 5, NOT_PLAIN), ("QUInt4x2Storage", 4, 3, 3, NOT_PLAIN), ("QUInt2x4Storage", 4, 3, 4, {"plain"}), ("QUInt2x4Storage", 4, 3, 5, NOT_PLAIN)):
+        body = NAME("torch._utils", "_rebuild_qtensor") + b"((" + value("storage") + NAME("torch", kind) + value("0") + value("cpu") + value(numel) + b"tQ" + value(offset) + value((size,)) + value((1,)) + b"(" + NAME("torch", "per_tensor_affine") + b"G?\xf0" + bytes(6) + b"K\x00t\x89" + HOOKS + b"tR"
+        sample("quantized_begins_%s_%d_%d.pt" % (kind, offset, size), files.archive([("data.pkl", proto(2, body)), ("data/0", bytes(numel)), ("version", b"3\n")]), "numbers of less than a byte that begin later in their storage", wanted)
+
+
 def without_a_quantizer():
     """torch makes a tensor of a quantized class without one, and follows the pointer to it that is not there."""
     hooks = NAME("collections", "OrderedDict") + b")R"
@@ -353,6 +360,7 @@ def numbers_of_one_hash():
 
 
 arrays_of_objects()
+packed_items()
 without_a_quantizer()
 nested()
 by_type()

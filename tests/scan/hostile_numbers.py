@@ -326,6 +326,15 @@ def streams_in_streams():
     sample("numbers_bytes_copy_stream.pt", whole.stream(copy), "a copy of a tensor in a stream", NOT_DECIDED)
 
 
+def read_again():
+    """torch 2.6 and 2.14 read a record on meta, and unpack it, at each mention of it."""
+    large = value(("storage", NAME("torch", "FloatStorage"), "0", "meta", 4 << 20))
+    for count, wanted in ((1, {"plain"}), (100, NOT_DECIDED)):
+        packed = zip_of([Member("archive/data.pkl", proto(2, b"](" + large + b"q\x01Q" + b"h\x01Q" * (count - 1) + b"e")), Member("archive/data/0", bytes(16 << 20), 8), Member("archive/version", b"3\n")])
+        sample("named_large_storages_%d.pt" % count, packed, "a storage on meta, whose packed record is read each time it is named", wanted)
+
+
+read_again()
 generators()
 sparse()
 copies()

@@ -308,6 +308,8 @@ def numbers(value):
         return bytes(value.get_state().tolist()) if value.device.type == "cpu" else b""
     if numpy and isinstance(value, numpy.dtype):
         return b""
+    if not isinstance(value, torch.Tensor) and getattr(value.dtype, "names", None):  # what is between fields numpy does not copy
+        return b"".join(numbers(value[name]) for name in value.dtype.names)
     if not isinstance(value, torch.Tensor):
         return value.tobytes() if value.nbytes <= MOST_NUMBERS and value.dtype.kind != "O" else b""
     try:
