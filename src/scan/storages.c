@@ -133,6 +133,8 @@ static void check_key(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 		not_understood(w, "a key of a storage as bytes of Python 2, which is another one by the encoding that a loader is told");
 }
 
+enum { IS_ON_META = 1, IS_EMPTY = 2 };
+
 /*
  * torch makes one storage for a key, at its first mention. Streams may have views of it with
  * another class, which 1.7 does not know.
@@ -150,7 +152,7 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 		return;
 	while (*cls)
 		said = (said ^ (uint8_t)*cls++) * 0x100000001B3;
-	said = said << 1 | ckpt_value_is_str(id->items[3], "meta");
+	said = said << 2 | (id->items[4]->u.integer ? 0 : IS_EMPTY) | (ckpt_value_is_str(id->items[3], "meta") ? IS_ON_META : 0);
 	there = ckpt_strmap_find(map, key->u.bytes.ptr, (size_t)key->u.bytes.len);
 	was_there = there;
 	if (!there) { /* a package's keys live longer than the pickle */
@@ -161,9 +163,13 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 	w->s->no_memory |= !there;
 	if (!there || !was_there || *there == said)
 		return;
-	/* torch 1.13 keeps the first, with or without numbers; 2.6 does not keep one without */
-	if ((*there ^ said) & 1)
+	/* torch 1.13 keeps the first, with or without numbers; 2.6 does not keep one without, and swaps the bytes of as many as the next is said to have */
+	if ((*there ^ said) & IS_ON_META)
 		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "storage", ckpt_scan_at(w), "a storage that is on the device meta, without numbers, and elsewhere");
+	else if (said & IS_ON_META)
+		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "storage", ckpt_scan_at(w), "a storage on the device meta that is said to be of two classes, or lengths");
+	else if ((*there ^ said) & IS_EMPTY)
+		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "storage", ckpt_scan_at(w), "a storage that is said to be empty, and not to be");
 	w->has_two_classes = true;
 	/* torch.package gives the bytes of the first mention the class of each */
 	if (w->s->in_package)

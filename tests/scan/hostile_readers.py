@@ -468,6 +468,11 @@ def devices_of_a_storage():
 
     for name, first, then, wanted in (("meta_cpu", "meta", "cpu", NOT_PLAIN), ("cpu_meta", "cpu", "meta", NOT_PLAIN), ("cuda_meta", "cuda:0", "meta", NOT_PLAIN), ("cpu_cpu", "cpu", "cpu", {"plain"})):
         sample("storage_on_%s.pt" % name, torch_zip(proto(2, b"](" + tensor(first) + tensor(then) + b"e")), "one storage on two devices", wanted)
+    for name, first, then, wanted in (("meta_longer", ("meta", "Float", 4), ("meta", "Float", 1000), NOT_PLAIN), ("meta_class", ("meta", "Float", 4), ("meta", "Double", 2), NOT_PLAIN), ("meta_same", ("meta", "Float", 4), ("meta", "Float", 4), {"plain"}), ("empty_longer", ("cpu", "Float", 0), ("cpu", "Double", 1000), NOT_PLAIN),
+                                      ("longer_empty", ("cpu", "Float", 4), ("cpu", "Double", 0), NOT_PLAIN), ("empty_class", ("cpu", "Float", 0), ("cpu", "Double", 0), {"plain"})):
+        ids = b"".join(value(("storage", files.glob("torch", kind + "Storage"), "0", location, count)) + b"Q" for location, kind, count in (first, then))
+        data = b"" if first[2] == 0 else files.FOUR_FLOATS
+        sample("storage_said_%s.pt" % name, files.archive([("data.pkl", proto(2, b"](" + ids + b"e")), ("byteorder", b"big" if wanted == NOT_PLAIN else b"little"), ("data/0", data), ("version", b"3\n")]), "a storage without numbers that is said to be another one later: torch 2.6 swaps the bytes of that", wanted)
 
 
 def arrays_of_one_name():

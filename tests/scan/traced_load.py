@@ -64,7 +64,7 @@ for name in ("torch.distributed.tensor", "torch.distributed._tensor", "torch.dis
     except ImportError:
         pass
 
-MODULES = ("array", "builtins", "__builtin__", "collections", "_codecs", "datetime", "decimal", "fractions", "numpy", "numpy.core.multiarray", "numpy.core.numeric", "numpy._core.multiarray",
+MODULES = ("array", "builtins", "__builtin__", "collections", "_codecs", "datetime", "decimal", "fractions", "numpy", "numpy._core", "numpy.core", "numpy.core.multiarray", "numpy.core.numeric", "numpy._core.multiarray",
            "numpy._core.numeric", "pathlib", "pathlib._local", "torch", "torch._C", "torch._tensor", "torch._utils", "torch.autograd.variable", "torch.jit._pickle", "torch.nn.parameter", "torch.return_types",
            "torch.serialization", "torch.storage", "torch.torch_version", "torch.tensor", "uuid", "torch.distributed.tensor", "torch.distributed._tensor", "torch.distributed._tensor.api", "torch.cuda", "_io", "pickle")
 # of no consequence: looks at the stack, and what the collector and the allocator say
