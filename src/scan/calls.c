@@ -413,6 +413,22 @@ static void check_attributes(struct ckpt_scan_checked_call *c, const struct ckpt
  * FUNC, and sets attributes of it, so that is a new tensor: of anything else, also of one that is there
  * already, as getattr() gives it, a method may be a function that the file has put there.
  */
+static bool is_wrapper(const struct ckpt_scan_rule *rule)
+{
+	return rule && !strcmp(rule->name, "_rebuild_wrapper_subclass");
+}
+
+/* A DTensor says in `_spec`, an object, how it is spread. One without is none that torch writes: on a device that is not there a copy of it ends the process. */
+static bool is_spread(const struct ckpt_value *state)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
+		if (ckpt_value_is_str(pairs->items[i], "_spec"))
+			return pairs->items[i + 1]->kind == CKPT_CALL;
+	return false;
+}
+
 static void check_from_type(struct ckpt_scan_checked_call *c)
 {
 	const struct ckpt_value *func = ckpt_scan_arg(c->args, 0);
@@ -428,6 +444,8 @@ static void check_from_type(struct ckpt_scan_checked_call *c)
 		say_not_understood(c, "wanted a function that makes a tensor");
 	if (ckpt_scan_may_be_function(c->w, ckpt_scan_arg(c->args, 1)))
 		say_not_understood(c, "with what may be a function in the place of a class");
+	if (is_wrapper(rule) && ckpt_scan_type(c->w, ckpt_scan_arg(c->args, 1)) == CKPT_TYPE_CLASS && !is_spread(ckpt_scan_arg(c->args, 3)))
+		say_not_understood(c, "a wrapper of tensors without what it wraps");
 	if (ckpt_scan_type(c->w, ckpt_scan_arg(c->args, 1)) == CKPT_TYPE_CLASS)
 		check_attributes(c, ckpt_scan_arg(c->args, 3));
 	else /* which may take what it likes as a state */
@@ -545,6 +563,8 @@ static void check_data(struct ckpt_scan_checked_call *c)
 		return;
 	}
 	why = ckpt_scan_misread(c->w, rule, c->args);
+	if (!why && is_wrapper(rule) && !c->nesting && ckpt_scan_type(c->w, first) == CKPT_TYPE_CLASS)
+		why = "a wrapper of tensors without what it wraps";
 	if (why) {
 		say_not_understood(c, why);
 		return;

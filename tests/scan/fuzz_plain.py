@@ -31,6 +31,7 @@ BATCH, LOADS, MOST_FINDINGS, FEW = 4000, 4000, 10, 40
 ENOUGH = 40000  # programs, of which some that are plain have each name of the table
 PLAIN = 0
 LEAST_PLAIN = 0.1
+NEEDS_AN_OBJECT = {"torch._utils._rebuild_wrapper_subclass"}  # beside it
 
 
 def rows():
@@ -178,7 +179,7 @@ def main():
         if unnoticed:
             print("\n".join(unnoticed))
             return 1
-        loads, sums, missed = Loads(commands, work), Sums(), rows() if wanted.kind == "programs" else set()
+        loads, sums, missed = Loads(commands, work), Sums(), rows() - NEEDS_AN_OBJECT if wanted.kind == "programs" else set()
         for start in range(first, first + count, BATCH):
             samples = [make(seed) for seed in range(start, min(start + BATCH, first + count))]
             now = verdicts(samples, work)

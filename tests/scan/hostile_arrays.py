@@ -161,6 +161,18 @@ def rebuilt(kind, *arguments, numel=4):
     return stored, lambda function, *rest: reduce_("torch._utils", function, stored, *rest)
 
 
+def wrappers():
+    """A DTensor without the object that says how it is spread: a copy of it, on a device that is not there, ends torch 2.6 and 2.14."""
+    parts = lambda module, place: (NAME(module, "DTensor"), NAME("torch", "float32"), (4,), (1,), 0, NAME("torch", "strided"), place, True)
+    spec = reduce_("torch.distributed.tensor._dtensor_spec", "DTensorSpec")
+    for module in ("torch.distributed.tensor", "torch.distributed._tensor", "torch.distributed._tensor.api"):
+        for place in ("cpu", "mps", "cuda:0"):
+            for number, state, wanted in ((0, b"N", NOT_PLAIN), (1, {}, NOT_PLAIN), (2, {"_local_tensor": TENSOR, "_spec": 1}, NOT_PLAIN), (3, {"_local_tensor": TENSOR, "_spec": spec}, {"needs-objects"})):
+                sample("wrapper_%s_%s_%d.pt" % (module[18:], place, number), torch_zip(proto(2, reduce_("torch._tensor", "_rebuild_from_type_v2", NAME("torch._utils", "_rebuild_wrapper_subclass"), NAME(module, "DTensor"), value(parts(module, place)), state))),
+                       "a DTensor with parts, or without", wanted)
+            sample("wrapper_%s_%s_alone.pt" % (module[18:], place), torch_zip(proto(2, value({"w": TENSOR}) + b"0" + reduce_("torch._utils", "_rebuild_wrapper_subclass", *parts(module, place)))), "a DTensor alone", NOT_PLAIN)
+
+
 def packed_items():
     """Numbers of less than a byte: torch counts in bytes where they begin."""
     for kind, numel, offset, size, wanted in (("QUInt4x2Storage", 4, 0, 8, {"plain"}), ("QUInt4x2Storage", 4, 2, 4, {"plain"}), ("QUInt4x2Storage", 4, 2, 5, NOT_PLAIN), ("QUInt4x2Storage", 4, 3, 3, NOT_PLAIN), ("QUInt2x4Storage", 4, 3, 4, {"plain"}), ("QUInt2x4Storage", 4, 3, 5, NOT_PLAIN)):
@@ -360,6 +372,7 @@ def numbers_of_one_hash():
 
 
 arrays_of_objects()
+wrappers()
 packed_items()
 without_a_quantizer()
 nested()

@@ -74,6 +74,7 @@ class Program(Tensors):
     def __init__(self, rng, kind, wrongs):
         self.rng, self.kind, self.wrongs = rng, kind, wrongs
         self.memo, self.count, self.storages, self.depth = {}, 0, {}, 0
+        self.all_on_meta = rng.random() < 0.03  # nearly all storages
         self.protocol = rng.choice([2, 2, 2, 3, 4, 5])
 
     # ---- pieces: each leaves one value ----
@@ -396,7 +397,7 @@ def make(seed):
         return pickle, kind
     keys = sorted(program.storages)
     if kind == ARCHIVE:
-        return files.archive([("data.pkl", pickle)] + [("byteorder", b"little")] * rng.randrange(2) + [("data/" + key, stored_bytes(key)) for key in keys] + [("version", b"3\n")]), kind
+        return files.archive([("data.pkl", pickle)] + [("byteorder", rng.choice([b"little"] * 9 + [b"big"]))] * rng.randrange(2) + [("data/" + key, stored_bytes(key)) for key in keys] + [("version", b"3\n")]), kind
     stored = b"".join(struct.pack("<q", count_of(key)) + stored_bytes(key) for key in keys)
     named = [text_of_python2(rng, k.encode()) if of_python2 and rng.random() < 0.7 else files.text(k) for k in keys]
     return MAGIC + VERSION + FACTS + pickle + proto(2, b"](" + b"".join(named) + b"e" if keys else b"]") + stored, kind

@@ -62,7 +62,10 @@ class Tensors:
             inner = MAGIC + VERSION + FACTS + proto(2, pid) + proto(2, b"](" + files.text(key) + b"e") + data
             return self.glob("torch.storage", "_load_from_bytes") + self.tuple(self.bytes_of(inner)) + b"R"
         self.storages[key] = name
-        place = self.rng.choice(["cpu"] * 20 + ["cuda:0", "meta", ""])
+        place = self.rng.choice(["cpu"] * 20 + ["cuda:0", "meta", ""] if not self.all_on_meta else ["meta"] * 9 + ["cpu"])
+        if self.rng.random() < self.wrongs or (self.all_on_meta and self.rng.random() < 0.1):  # said to be another one
+            module, name = "torch", self.rng.choice(["FloatStorage", "DoubleStorage", "ByteStorage", "LongStorage", "QUInt4x2Storage"])
+            count = self.rng.choice([count, count, 0, count * 2, 1 << 20])
         return b"(" + files.text("storage") + self.glob(module, name) + files.text(key) + files.text(place) + ints([count])[1:-1] + (b"Nt" if self.kind == self.STREAM else b"t") + b"Q"
 
     def over(self, key, offset, shape, stride, *metadata):

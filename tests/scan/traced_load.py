@@ -58,7 +58,7 @@ try:
 except ImportError:
     numpy = None
 
-for name in ("torch.distributed.tensor", "torch.distributed._tensor", "torch.distributed._tensor.api"):  # which a file may name, and torch has in some versions
+for name in ("torch.distributed.tensor", "torch.distributed._tensor", "torch.distributed._tensor.api", "pathlib._local"):  # which a file may name, and some versions have
     try:
         importlib.import_module(name)
     except ImportError:
