@@ -423,6 +423,8 @@ static bool is_spread(const struct ckpt_value *state)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
 
+	if (state->kind == CKPT_TUPLE && state->u.seq.count == 2) /* (None, slots) */
+		return is_spread(state->u.seq.items[1]);
 	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
 		if (ckpt_value_is_str(pairs->items[i], "_spec"))
 			return pairs->items[i + 1]->kind == CKPT_CALL;

@@ -93,7 +93,7 @@ def find(command, work, samples):
     if len(samples) == 1:
         return [(samples[0], told)]
     named = {int(n) for pair in re.findall(r"(?m)^more (\d+) |behind 'at (\d+)'", told) for n in pair if n}
-    alone = {n: find(command, work, [samples[n]]) for n in sorted(named)[:MOST_FINDINGS]}
+    alone = {n: find(command, work, [samples[n]]) for n in sorted(named)[:MOST_FINDINGS] if n < len(samples)}
     found = [one for several in alone.values() for one in several]
     if found:
         return found + find(command, work, [one for n, one in enumerate(samples) if not alone.get(n)])

@@ -167,7 +167,7 @@ def wrappers():
     spec = reduce_("torch.distributed.tensor._dtensor_spec", "DTensorSpec")
     for module in ("torch.distributed.tensor", "torch.distributed._tensor", "torch.distributed._tensor.api"):
         for place in ("cpu", "mps", "cuda:0"):
-            for number, state, wanted in ((0, b"N", NOT_PLAIN), (1, {}, NOT_PLAIN), (2, {"_local_tensor": TENSOR, "_spec": 1}, NOT_PLAIN), (3, {"_local_tensor": TENSOR, "_spec": spec}, {"needs-objects"})):
+            for number, state, wanted in ((0, b"N", NOT_PLAIN), (1, {}, NOT_PLAIN), (2, {"_local_tensor": TENSOR, "_spec": 1}, NOT_PLAIN), (3, {"_local_tensor": TENSOR, "_spec": spec}, {"needs-objects"}), (4, (None, {"_local_tensor": TENSOR, "_spec": spec}), {"needs-objects"}), (5, (None, {"_local_tensor": TENSOR}), NOT_PLAIN), (6, ({"_spec": spec}, {}), NOT_PLAIN)):
                 sample("wrapper_%s_%s_%d.pt" % (module[18:], place, number), torch_zip(proto(2, reduce_("torch._tensor", "_rebuild_from_type_v2", NAME("torch._utils", "_rebuild_wrapper_subclass"), NAME(module, "DTensor"), value(parts(module, place)), state))),
                        "a DTensor with parts, or without", wanted)
             sample("wrapper_%s_%s_alone.pt" % (module[18:], place), torch_zip(proto(2, value({"w": TENSOR}) + b"0" + reduce_("torch._utils", "_rebuild_wrapper_subclass", *parts(module, place)))), "a DTensor alone", NOT_PLAIN)

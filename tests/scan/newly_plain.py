@@ -21,7 +21,7 @@ SAYS = READS + """while True:
     sys.stdout.write(chr(%s))
 """
 # a traced_load.py of a torch that does nothing, or more than it may with each file; KNOWN are those that each torch has to be heard of
-KNOWN = "if data[2:8] == b'cposix' or b'FloatStorage\\nK@' in data: print('more', files, 'what is known')"
+KNOWN = "if data[2:8] == b'cposix' or b'FloatStorage\\nK@' in data or b'NI01' in data or b'F1_0' in data: print('more', files, 'what is known')"
 LOADS = READS + """while True:
     line = s.readline()
     if not line:
