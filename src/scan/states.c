@@ -434,15 +434,23 @@ static bool is_bytes_state(struct ckpt_scan_walk *w, const struct ckpt_value *st
 }
 
 /* {'int': 128 bits[, 'is_safe': number]} */
-static bool is_uuid_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+/* Of 128 bits, in two's complement. */
+static bool is_uuid_number(const struct ckpt_value *v)
+{
+	enum { BYTES = 16 };
+	uint64_t len = v->kind == CKPT_BIGINT ? v->u.bytes.len : 0;
+
+	if (v->kind == CKPT_INT)
+		return v->u.integer >= 0;
+	return len && (len <= BYTES || (len == BYTES + 1 && !v->u.bytes.ptr[BYTES])) && !((uint8_t)v->u.bytes.ptr[len - 1] & 0x80);
+}
+
+static bool is_uuid_state(const struct ckpt_value *state)
 {
 	if (state->kind != CKPT_DICT || state->u.seq.count > 4)
 		return false;
 	for (uint32_t i = 0; i + 1 < state->u.seq.count; i += 2)
-		if ((!ckpt_value_is_str(state->u.seq.items[i], "int") &&
-		     !ckpt_value_is_str(state->u.seq.items[i], "is_safe")) ||
-		    !ckpt_scan_fits(w, state->u.seq.items[i + 1],
-				    CKPT_TYPE_LITERAL(CKPT_INT) | CKPT_TYPE_SMALL_BIGINT))
+		if ((!ckpt_value_is_str(state->u.seq.items[i], "int") && !ckpt_value_is_str(state->u.seq.items[i], "is_safe")) || !is_uuid_number(state->u.seq.items[i + 1]))
 			return false;
 	return true;
 }
@@ -577,7 +585,7 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 	case CKPT_THEN_INDEX: return is_index(object, state) ? NULL : "the state of an iterator is no number of an item";
 	case CKPT_THEN_BYTES: return is_bytes_state(w, state) ? NULL : "the state of a BytesIO is none of bytes and a position in them";
 	case CKPT_THEN_UUID:
-		return is_uuid_state(w, state) ? NULL : "the state of a UUID is none that Python writes";
+		return is_uuid_state(state) ? NULL : "the state of a UUID is none that Python writes";
 	}
 	return NULL;
 }

@@ -559,6 +559,19 @@ bool ckpt_scan_begins_storage(const struct ckpt_value *v)
 	return offset && call->func->kind == CKPT_GLOBAL && ckpt_is_one_of(call->func->u.global->name, makers) && offset->kind == CKPT_INT && !offset->u.integer;
 }
 
+static bool is_wide(const struct ckpt_value *dtype)
+{
+	return dtype->kind == CKPT_GLOBAL && ckpt_dtype_find(dtype->u.global->name) == CKPT_DTYPE_COMPLEX128;
+}
+
+/* It begins where torch has laid it, which is at a multiple of 64 bytes: no view in a stream, and nothing in bytes, which may have one. */
+static bool is_whole_storage(const struct ckpt_value *v)
+{
+	const struct ckpt_value *pid = v->kind == CKPT_PERSID ? v->u.persid.pid : &ckpt_value_none;
+
+	return pid->kind == CKPT_TUPLE && (pid->u.seq.count == 5 || item(pid, 5)->kind == CKPT_NONE);
+}
+
 const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, const struct ckpt_value *args)
 {
 	bool is_later = w->in->flags & CKPT_SCAN_NUMBERS_LATER;
@@ -572,6 +585,8 @@ const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_r
 	}
 	if (rule->call == CKPT_CALL_FROM_BYTES)
 		return is_later && w->has_sparse ? "bytes that are loaded behind a sparse tensor: torch looks at its indices then, before it reads the bytes of the stream's storages" : NULL;
+	if (rule->call == CKPT_CALL_TENSOR_OF_DTYPE && is_wide(item(args, 6)) && !is_whole_storage(item(args, 0)))
+		return "numbers of 16 bytes in what may begin at no multiple of these: torch crashes on them";
 	if (rule->call == CKPT_CALL_OF_PLACES && !ckpt_scan_begins_storage(item(args, 0)))
 		return "a nested tensor whose buffer begins inside of its storage: torch 2.14 begins where that does";
 	if (rule->call == CKPT_CALL_OF_PLACES)

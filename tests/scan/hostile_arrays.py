@@ -173,6 +173,23 @@ def wrappers():
             sample("wrapper_%s_%s_alone.pt" % (module[18:], place), torch_zip(proto(2, value({"w": TENSOR}) + b"0" + reduce_("torch._utils", "_rebuild_wrapper_subclass", *parts(module, place)))), "a DTensor alone", NOT_PLAIN)
 
 
+def wide_views():
+    """Numbers of 16 bytes have to begin at a multiple of these; a view in a stream may begin anywhere."""
+    make = NAME("torch._utils", "_rebuild_tensor_v3")
+    for kind, width in (("Double", 8), ("Byte", 1)):
+        for dtype in ("complex128", "complex64"):
+            for name, view, wanted in (("none", None, {"plain"}), ("odd", ("1", 8 // width, 16 // width), {"plain"} if dtype == "complex64" else NOT_PLAIN)):
+                stored = value(("storage", NAME("torch", kind + "Storage"), "0", "cpu", 24 // width, view)) + b"Q"
+                body = proto(2, make + value((stored, 0, (1,), (1,), False, HOOKS, NAME("torch", dtype))) + b"R")
+                sample("wide_view_%s_%s_%s.pt" % (kind, dtype, name), legacy(body=body, keys=proto(2, value(["0"])), stored=struct.pack("<q", 24 // width) + bytes(24)), "numbers of 16 bytes over a view", wanted)
+
+
+def numbers_of_uuids():
+    """A UUID has 128 bits."""
+    for name, data, wanted in (("most", b"\xff" * 16 + b"\0", FINE), ("more", bytes(16) + b"\1", NOT_PLAIN), ("negative", b"\xff" * 9, NOT_PLAIN), ("minus", b"\xff", NOT_PLAIN), ("small", b"\5", FINE), ("wide", bytes(15) + b"\x7f", FINE), ("high", bytes(15) + b"\x80", NOT_PLAIN)):
+        both("uuid_%s" % name, NAME("uuid", "UUID") + b")\x81" + b"}" + value("int") + b"\x8a" + bytes([len(data)]) + data + b"sb", "a UUID of a number that has more bits, or less", wanted)
+
+
 def packed_items():
     """Numbers of less than a byte: torch counts in bytes where they begin."""
     for kind, numel, offset, size, wanted in (("QUInt4x2Storage", 4, 0, 8, {"plain"}), ("QUInt4x2Storage", 4, 2, 4, {"plain"}), ("QUInt4x2Storage", 4, 2, 5, NOT_PLAIN), ("QUInt4x2Storage", 4, 3, 3, NOT_PLAIN), ("QUInt2x4Storage", 4, 3, 4, {"plain"}), ("QUInt2x4Storage", 4, 3, 5, NOT_PLAIN)):
@@ -374,6 +391,8 @@ def numbers_of_one_hash():
 arrays_of_objects()
 wrappers()
 packed_items()
+wide_views()
+numbers_of_uuids()
 without_a_quantizer()
 nested()
 by_type()
