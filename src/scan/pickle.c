@@ -255,12 +255,35 @@ static void put_into_object(struct ckpt_scan_walk *w, const struct ckpt_value *o
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "puts items into an object that was given a container: they may go into that");
 }
 
+/* Values that nobody has in the end, unless the memo has them: where these have numbers that are places in memory, only torch looks at them. */
+static void note_dropped(struct ckpt_scan_walk *w, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		const struct ckpt_value *v = w->m.stack[i];
+
+		w->s->drops_objects |= w->s->weights && (v->kind == CKPT_CALL || (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT && v->u.seq.count));
+	}
+}
+
+static void check_dropped(struct ckpt_scan_walk *w)
+{
+	size_t floor = ckpt_machine_floor(&w->m);
+
+	switch ((enum ckpt_opcode)w->m.op.code) {
+	case CKPT_OP_POP: note_dropped(w, w->m.depth > floor ? w->m.depth - 1 : w->m.depth, w->m.depth); break;
+	case CKPT_OP_POP_MARK: note_dropped(w, floor, w->m.depth); break;
+	case CKPT_OP_STOP: note_dropped(w, 0, w->m.depth ? w->m.depth - 1 : 0); break;
+	default: break;
+	}
+}
+
 static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 {
 	const struct ckpt_value *a = top(w, 0), *b = top(w, 1), *c = top(w, 2);
 
 	check_kept(w);
 	check_keys(w);
+	check_dropped(w);
 	switch ((enum ckpt_opcode)w->m.op.code) {
 	case CKPT_OP_REDUCE:
 		if (b)

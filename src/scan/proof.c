@@ -121,13 +121,15 @@ static void check_indices(struct ckpt_scanner *s, const struct ckpt_model *model
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 
+	if (s->has_places && s->drops_objects)
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET, "a sparse tensor, or the state of a generator, beside objects that are made and dropped: of these it is not looked at where numbers point");
 	if (s->has_places) {
 		ckpt_scan_failed(s, ckpt_scan_check_indices(s, model, &err), &err);
 		if (s->has_packed_storage)
 			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET,
 				       "a sparse tensor, or the state of a generator, beside compressed storages: torch.load(mmap=True) takes the compressed bytes for its numbers");
 	}
-	s->has_places = s->has_packed_storage = false;
+	s->has_places = s->has_packed_storage = s->drops_objects = false;
 }
 
 void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)

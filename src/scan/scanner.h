@@ -69,6 +69,7 @@ struct ckpt_scanner {
 	 * (indices.c)
 	 */
 	bool has_places, has_places_inside;
+	bool drops_objects; /* torch.load's own pickle makes some that are not in what it gives back */
 	bool has_packed_storage; /* compressed: torch.load(mmap=True) takes the bytes as they are */
 	bool no_memory;
 	const volatile int *cancel;

@@ -334,7 +334,19 @@ def read_again():
         sample("named_large_storages_%d.pt" % count, packed, "a storage on meta, whose packed record is read each time it is named", wanted)
 
 
+def dropped():
+    """What is made and dropped is in nothing that a load gives back: nobody looks at its indices but torch, which refuses the next file."""
+    for name, places, wanted in (("right", [0, 1], NOT_DECIDED), ("negative", [0, -1], NOT_DECIDED)):
+        for way, wrap, fine in (("pop", lambda one: one + b"0N", False), ("pop_list", lambda one: b"]" + one + b"a0N", False), ("mark", lambda one: b"(" + one + b"1N", False), ("below", lambda one: one + b"N", False), ("kept", lambda one: one + b"N\x86", True)):
+            ids = [b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(2) + b"tQ" for key, kind in (("0", "Long"), ("1", "Float"))]
+            tensors = [reduce_("torch._utils", "_rebuild_tensor_v2", one, 0, shape, stride, False, EMPTY) for one, shape, stride in ((ids[0], (1, 2), (2, 1)), (ids[1], (2,), (1,)))]
+            one = reduce_("torch._utils", "_rebuild_sparse_tensor", COO, (*tensors, (3,)))
+            records = [("data.pkl", proto(2, wrap(one))), ("data/0", struct.pack("<2q", *places)), ("data/1", struct.pack("<2f", 1, 2)), ("version", b"3\n")]
+            sample("dropped_%s_%s.pt" % (name, way), files.archive(records), "a sparse tensor that is made and dropped", FINE if fine and name == "right" else wanted)
+
+
 read_again()
+dropped()
 generators()
 sparse()
 copies()

@@ -355,12 +355,13 @@ class Program(Tensors):
         ])() + b"0"
 
     def body(self):
-        out = b""
+        keeps = self.rng.random() < 0.6  # all of it, in a list: what is dropped nobody uses
+        out = b"]" if keeps else b""
         for _ in range(self.rng.randrange(1, 4)):
-            out += self.put(self.some("any")) + b"0"
+            out += self.put(self.some("any")) + (b"a" if keeps else b"0")
             if self.rng.random() < self.wrongs * 3:
                 out += self.afterwards()
-        return out + self.some("any")
+        return out + self.some("any") + (b"a" if keeps else b"")
 
 
 def mangle(rng, data):
