@@ -189,7 +189,7 @@ def main():
             chosen = [s for i, s in enumerate(samples) if now[i] == PLAIN and (not old or old[i] != PLAIN)]
             loads.add(chosen, start + BATCH >= first + count)
             if len(loads.findings) >= MOST_FINDINGS:
-                count = start + BATCH - first
+                count = min(start + BATCH - first, count)
                 break
     share = sums.plain / count
     if old_scan_many:

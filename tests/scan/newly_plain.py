@@ -69,7 +69,7 @@ def main():
         count.expect(code == 0 and numbers[1] == all_plain and 0 < numbers[2] < all_plain, "some were plain: " + line)
         code, line, _ = fuzz(work, blind, never)
         count.expect(code == 1 and "does not notice" in line, "a torch of which nothing is heard: " + line)
-        code, line, numbers = fuzz(work, bad, never, 80)
+        code, line, numbers = fuzz(work, bad, never, 40)
         count.expect(code == 1 and numbers and numbers[3] == numbers[2] > 0, "what is newly plain and does more: " + line)
     count.end()
 
