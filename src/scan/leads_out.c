@@ -17,6 +17,21 @@
 enum { SHOWN = 160 };
 static const uint64_t MOST_INDEX = 256 << 20, MOST_LATEST = 1 << 20, MOST_MODULES = 16 << 20;
 
+/* All of a small file, to be freed. NULL: it cannot be read, which was said. */
+static void *read_whole(struct ckpt_scanner *s, struct ckpt_source *source)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	size_t size = (size_t)ckpt_source_size(source);
+	char *bytes = malloc(size + 1);
+	int rc = bytes ? ckpt_source_read(source, 0, bytes, size, &err) : CKPT_E_NOMEM;
+
+	ckpt_scan_failed(s, rc, &err);
+	if (rc == 0)
+		return bytes;
+	free(bytes);
+	return NULL;
+}
+
 /* The names of files in the object at C. True: there is something to say of it. A value that is no text no library writes, and readers get to it in any order. */
 static bool check_map(struct ckpt_scanner *s, struct ckpt_json_cursor *c)
 {
@@ -82,12 +97,10 @@ static size_t blank_at(const char *text, size_t len, bool end)
 
 bool ckpt_scan_latest(struct ckpt_scanner *s, struct ckpt_source *source)
 {
-	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t size = ckpt_source_size(source);
 	char shown[SHOWN], *bytes, *text;
 	size_t len = (size_t)size, blank;
 	bool leads_out;
-	int rc;
 
 	if (!is_named_as_latest(s->file.path) || !size)
 		return false;
@@ -95,19 +108,19 @@ bool ckpt_scan_latest(struct ckpt_scanner *s, struct ckpt_source *source)
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "the name of a folder of more than 1 MiB is not looked into");
 		return true;
 	}
-	text = bytes = malloc(len);
-	rc = bytes ? ckpt_source_read(source, 0, bytes, len, &err) : CKPT_E_NOMEM;
-	ckpt_scan_failed(s, rc, &err);
-	while (rc == 0 && (blank = blank_at(text, len, false)) > 0)
+	text = bytes = read_whole(s, source);
+	if (!bytes)
+		return true;
+	while ((blank = blank_at(text, len, false)) > 0)
 		text += blank, len -= blank;
-	while (rc == 0 && (blank = blank_at(text, len, true)) > 0)
+	while ((blank = blank_at(text, len, true)) > 0)
 		len -= blank;
-	leads_out = rc == 0 && len && ckpt_scan_leads_out(text, len);
+	leads_out = len && ckpt_scan_leads_out(text, len);
 	if (leads_out)
 		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "name", CKPT_NO_OFFSET, "it names '%s', which leads out of the folder: what is there is not looked into",
 			       ckpt_escape(shown, sizeof(shown), text, len));
 	free(bytes);
-	return leads_out || rc < 0;
+	return leads_out;
 }
 
 /* Of these each takes some 300 bytes where a package is opened. */
@@ -129,10 +142,8 @@ void ckpt_scan_extern_modules(struct ckpt_scanner *s, const uint8_t *bytes, uint
 
 bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *source)
 {
-	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t size = ckpt_source_size(source);
 	uint8_t *bytes;
-	int rc;
 
 	if (!ckpt_ends_with(s->file.path, ".data/extern_modules"))
 		return false;
@@ -140,25 +151,22 @@ bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *s
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "names of modules of more than 16 MiB are not looked into");
 		return true;
 	}
-	bytes = malloc((size_t)size + 1);
-	rc = bytes ? ckpt_source_read(source, 0, bytes, (size_t)size, &err) : CKPT_E_NOMEM;
-	ckpt_scan_failed(s, rc, &err);
-	if (rc == 0)
-		ckpt_scan_extern_modules(s, bytes, size);
+	bytes = read_whole(s, source);
+	if (!bytes)
+		return true;
+	ckpt_scan_extern_modules(s, bytes, size);
 	free(bytes);
-	return rc < 0 || s->file.verdict == CKPT_SCAN_UNREADABLE;
+	return s->file.verdict == CKPT_SCAN_UNREADABLE;
 }
 
 bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)
 {
 	static const char key[] = "weight_map";
-	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t size = ckpt_source_size(source);
 	char text[CKPT_JSON_MOST_TEXT + 1];
 	struct ckpt_json_cursor c;
 	uint8_t *bytes;
 	bool found = false;
-	int rc;
 
 	if (!is_named_as_index(s->file.path))
 		return false;
@@ -166,11 +174,11 @@ bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "an index of more than 256 MiB is not looked into");
 		return true;
 	}
-	bytes = malloc((size_t)size + 1);
-	rc = bytes ? ckpt_source_read(source, 0, bytes, (size_t)size, &err) : CKPT_E_NOMEM;
-	ckpt_scan_failed(s, rc, &err);
-	c = (struct ckpt_json_cursor){ bytes, bytes ? bytes + size : NULL };
-	while (rc == 0 && !found && (c.at = memchr(c.at, '"', (size_t)(c.end - c.at)))) {
+	bytes = read_whole(s, source);
+	if (!bytes)
+		return true;
+	c = (struct ckpt_json_cursor){ bytes, bytes + size };
+	while (!found && (c.at = memchr(c.at, '"', (size_t)(c.end - c.at)))) {
 		size_t len;
 
 		c.at++;
@@ -179,5 +187,5 @@ bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)
 			found = check_map(s, &c);
 	}
 	free(bytes);
-	return found || rc < 0;
+	return found;
 }
