@@ -7,7 +7,7 @@
 #include "base/ascii.h"
 #include "scan/kinds.h"
 #include "scan/scanner.h"
-#include "scan/zip.h"
+#include "scan/loaders/zip.h"
 
 #include "base/reader.h"
 #include "base/text.h"

@@ -12,7 +12,7 @@
  */
 bool ckpt_scan_is_tar(const uint8_t *head, size_t len);
 
-/* numbers in numpy's format, or objects, which are a pickle (npy.c) */
+/* numbers in numpy's format, or objects, which are a pickle (loaders/npy.c) */
 bool ckpt_scan_is_npy(const uint8_t *head, size_t len);
 
 /* safetensors: a length, JSON, numbers */

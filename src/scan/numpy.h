@@ -2,7 +2,7 @@
 #ifndef CKPT_SCAN_NUMPY_H
 #define CKPT_SCAN_NUMPY_H
 
-/* Arrays of numpy, in pickles (numpy.c) and in files (npy.c) alike. */
+/* Arrays of numpy, in pickles (numpy.c) and in files (loaders/npy.c) alike. */
 enum {
 	CKPT_NUMPY_FEW_ITEMS = 4096,	   /* an array has so many, or as many as it has bytes */
 	CKPT_NUMPY_EMPTY_LISTS = 1 << 24, /* ... and if it has none, it is so many empty lists */

@@ -164,7 +164,7 @@ bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len);
 
 /*
  * Does a file of SIZE bytes, of which the first LEN are these, begin with a pickle in which torch's magic number is, by whatever
- * opcode, and which ends before the file does (first_pickle.c)?
+ * opcode, and which ends before the file does (loaders/first_pickle.c)?
  */
 enum ckpt_scan_beginning {
 	CKPT_SCAN_NO_STREAM,
@@ -184,10 +184,10 @@ enum ckpt_scan_reach {
 	CKPT_SCAN_GOES_FAR,    /* behind LIMIT, or to the storages of a stream of torch */
 };
 
-/* SOURCE to an unpickler that reads on, though END bytes of it are meant to be all (first_pickle.c). END <= LIMIT <= its size. */
+/* SOURCE to an unpickler that reads on, though END bytes of it are meant to be all (loaders/first_pickle.c). END <= LIMIT <= its size. */
 enum ckpt_scan_reach ckpt_scan_reach_of(struct ckpt_scanner *s, struct ckpt_source *source, uint64_t end, uint64_t limit);
 
-/* ---- files (file.c and those of the formats) ---- */
+/* ---- files (file.c, and loaders/, which has what each loader would read) ---- */
 
 enum ckpt_scan_file_flags {
 	CKPT_SCAN_TOP = 1 << 0,	      /* the file itself, which torch.load would be given */
@@ -219,7 +219,7 @@ bool ckpt_scan_latest(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /*
  * The index of a DCP directory, which lies beside its data files: are its items what is looked
- * into? (dcp.c)
+ * into? (loaders/dcp.c)
  */
 void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source);
 

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "scan/export.h"
+#include "scan/loaders/export.h"
 
 #include <jansson.h>
 #include <string.h>

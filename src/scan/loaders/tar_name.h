@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SCAN_TAR_NAME_H
-#define CKPT_SCAN_TAR_NAME_H
+#ifndef CKPT_SCAN_LOADERS_TAR_NAME_H
+#define CKPT_SCAN_LOADERS_TAR_NAME_H
 
 #include "scan/scanner.h"
 

@@ -3,7 +3,7 @@
  * Weights of a program of torch.export that have no bytes. torch 2.14 makes them of zeros, as many as the JSON beside them says.
  * Source: torch/export/pt2_archive/_package.py, _build_file_map().
  */
-#include "scan/zip.h"
+#include "scan/loaders/zip.h"
 
 #include "base/ascii.h"
 #include "base/json.h"

@@ -8,7 +8,7 @@
  * strings and comments count too where they name what reaches out, what is not known to be a literal is computed, and what is
  * not of the language of a __setstate__ is not let pass.
  */
-#include "scan/script.h"
+#include "scan/loaders/script.h"
 
 #include "base/ascii.h"
 #include "scan/scanner.h"

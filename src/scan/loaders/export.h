@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SCAN_EXPORT_H
-#define CKPT_SCAN_EXPORT_H
+#ifndef CKPT_SCAN_LOADERS_EXPORT_H
+#define CKPT_SCAN_LOADERS_EXPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

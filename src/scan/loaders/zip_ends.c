@@ -7,7 +7,7 @@
  * the directory. Where two of them could find different directories, that is a finding; which one
  * is read here matters less.
  */
-#include "scan/zip.h"
+#include "scan/loaders/zip.h"
 
 #include "base/reader.h"
 

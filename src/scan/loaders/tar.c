@@ -9,7 +9,7 @@
  */
 #include "scan/kinds.h"
 #include "scan/scanner.h"
-#include "scan/tar_name.h"
+#include "scan/loaders/tar_name.h"
 
 #include "base/reader.h"
 #include "format/tar.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SCAN_ZIP_H
-#define CKPT_SCAN_ZIP_H
+#ifndef CKPT_SCAN_LOADERS_ZIP_H
+#define CKPT_SCAN_LOADERS_ZIP_H
 
 #include "scan/scanner.h"
-#include "scan/script.h"
+#include "scan/loaders/script.h"
 
 /*
  * A zip archive as a hostile one has to be read: what the directory says, what the headers in front

@@ -7,7 +7,7 @@
  * archive is fine: zip_layout.c compares the directory with the headers, zip_records.c looks into
  * the records.
  */
-#include "scan/zip.h"
+#include "scan/loaders/zip.h"
 
 #include "base/ascii.h"
 #include "base/grow.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SCAN_SCRIPT_H
-#define CKPT_SCAN_SCRIPT_H
+#ifndef CKPT_SCAN_LOADERS_SCRIPT_H
+#define CKPT_SCAN_LOADERS_SCRIPT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
  * What must stay true: texts are found without a JSON parser, by their key alone, so that a broken
  * file or a repeated key hides none. Powers are limited, since sympy computes them.
  */
-#include "scan/export.h"
+#include "scan/loaders/export.h"
 
 #include "scan/json_text.h"
 #include "scan/scanner.h"

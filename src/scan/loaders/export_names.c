@@ -6,7 +6,7 @@
  * an object of another kind or under a key that comes twice is looked at, too. A name has no character by which Python would
  * do anything with what is around it.
  */
-#include "scan/export.h"
+#include "scan/loaders/export.h"
 
 #include "scan/json_text.h"
 

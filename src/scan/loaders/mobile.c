@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "format/torch_mobile.h"
 #include "scan/names.h"
-#include "scan/script.h"
+#include "scan/loaders/script.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `python FILE` runs and imports of an archive, and what AOTInductor compiles and loads of it. */
-#include "scan/zip.h"
+#include "scan/loaders/zip.h"
 
 #include "base/ascii.h"
 #include "scan/names.h"

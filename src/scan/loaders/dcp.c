@@ -6,7 +6,7 @@
  * file.
  */
 #include "scan/kinds.h"
-#include "scan/zip.h"
+#include "scan/loaders/zip.h"
 
 #include "base/grow.h"
 #include "base/strmap.h"

@@ -15,7 +15,7 @@
  * whatever follows; or it is an expression with a name in it that nothing has given a value, so that
  * nothing behind it runs.
  */
-#include "scan/tar_name.h"
+#include "scan/loaders/tar_name.h"
 
 #include "base/ascii.h"
 #include "base/text.h"

@@ -9,10 +9,10 @@
  */
 #include "base/ascii.h"
 #include "base/text.h"
-#include "scan/export.h"
+#include "scan/loaders/export.h"
 #include "scan/kinds.h"
 #include "scan/names.h"
-#include "scan/zip.h"
+#include "scan/loaders/zip.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
-#include "scan/zip.h"
+#include "scan/loaders/zip.h"
 
 #include <inttypes.h>
 #include <libdeflate.h>

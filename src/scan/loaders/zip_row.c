@@ -5,7 +5,7 @@
  *
  * What must stay true: the last archive comes first, since only its end can be found; of a row each one is a slice of the whole file.
  */
-#include "scan/zip.h"
+#include "scan/loaders/zip.h"
 
 #include <inttypes.h>
 #include <stdio.h>
