@@ -39,19 +39,19 @@ static void check_sizes(struct ckpt_scanner *s, const struct ckpt_model *model)
 
 /*
  * torch.load(mmap=True) takes the bytes where they are, and its code for numbers of 16 bytes ends the
- * process where these lie at odd places. Its own writers align records to 64 bytes.
+ * process where these lie at odd places, be they a tensor's or the values of a sparse one. Which
+ * storages have them is not asked: its own writers align all records to 64 bytes.
  */
 static void check_alignment(struct ckpt_scanner *s, const struct ckpt_model *model)
 {
 	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
 
-	for (uint32_t i = 0; ckpt_model_has_tensors(model) && i < model->tensor_count; i++) {
-		const struct ckpt_tensor *t = &model->tensors[i];
-		struct ckpt_zip_entry *e = t->dtype == CKPT_DTYPE_COMPLEX128 && t->storage >= 0 ? ckpt_torch_zip_data(tz, &model->storages[t->storage]) : NULL;
+	for (uint32_t i = 0; s->has_wide_numbers && i < model->storage_count; i++) {
+		struct ckpt_zip_entry *e = model->storages[i].nbytes ? ckpt_torch_zip_data(tz, &model->storages[i]) : NULL;
 
 		if (!e || ckpt_zip_locate(tz->zip, e, NULL) < 0 || e->data_off % WIDE == 0)
 			continue;
-		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "size", CKPT_NO_OFFSET, "storage %s has numbers of 16 bytes that are not aligned: with mmap=True, torch crashes on them", model->storages[t->storage].key);
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "size", CKPT_NO_OFFSET, "storage %s is not aligned, in a file with numbers of 16 bytes: with mmap=True, torch crashes on such", model->storages[i].key);
 		return;
 	}
 }

@@ -195,6 +195,12 @@ static void note_unlisted(struct ckpt_scanner *s, const char *name, size_t len, 
 	ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "name", CKPT_NO_OFFSET, "imports more classes and functions than are listed");
 }
 
+/* complex128 is the only dtype of torch with 16 bytes. */
+static bool is_of_wide_numbers(const char *name)
+{
+	return !strcmp(name, "complex128") || !strcmp(name, "cdouble") || !strcmp(name, "ComplexDoubleStorage");
+}
+
 struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const struct ckpt_global *g,
 					      uint64_t offset, enum ckpt_scan_kind kind)
 {
@@ -205,6 +211,7 @@ struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const stru
 	bool there = false;
 	char *key;
 
+	s->has_wide_numbers |= is_of_wide_numbers(g->name);
 	if (kind == CKPT_SCAN_OBJECT) /* of CODE it is told when it is known how it is used */
 		raise_verdict(s, CKPT_SCAN_NEEDS_OBJECTS);
 	ckpt_scan_show_global(g, shown, sizeof(shown));

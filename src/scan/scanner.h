@@ -71,6 +71,7 @@ struct ckpt_scanner {
 	bool has_places, has_places_inside;
 	bool drops_objects; /* torch.load's own pickle makes some that are not in what it gives back */
 	bool has_packed_storage; /* compressed: torch.load(mmap=True) takes the bytes as they are */
+	bool has_wide_numbers; /* some pickle names a dtype or class of numbers of 16 bytes */
 	bool no_memory;
 	const volatile int *cancel;
 	struct ckpt_error *err; /* of the system; the first that was met */

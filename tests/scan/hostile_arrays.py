@@ -184,6 +184,23 @@ def wide_views():
                 sample("wide_view_%s_%s_%s.pt" % (kind, dtype, name), legacy(body=body, keys=proto(2, value(["0"])), stored=struct.pack("<q", 24 // width) + bytes(24)), "numbers of 16 bytes over a view", wanted)
 
 
+def wide_records():
+    """torch.load(mmap=True) takes numbers where they lie in the archive; those of 16 bytes have to begin at a multiple of these, also where they are no tensor of their own."""
+    wide, index = files.tensor(kind="ComplexDoubleStorage"), files.tensor("1", "LongStorage", 4, (1, 4), (4, 1))
+    rows, values = files.tensor("1", "LongStorage", 4, (2,), (1,)), files.tensor(kind="ComplexDoubleStorage", shape=(1,))
+    shaped = {"sparse_coo": (index, wide, (4,)), "sparse_csr": (rows, files.tensor("1", "LongStorage", 4, (1,), (1,)), values, (1, 4))}
+    bodies = {name: reduce_("torch._utils", "_rebuild_sparse_tensor", reduce_("torch.serialization", "_get_layout", "torch." + name), parts) for name, parts in shaped.items()}
+    bodies["dtype"] = NAME("torch._utils", "_rebuild_tensor_v3") + value((files.storage(kind="DoubleStorage", numel=8), 0, (4,), (1,), False, HOOKS, NAME("torch", "complex128"))) + b"R"
+    bodies.update(tensor=wide, storage=files.storage(kind="ComplexDoubleStorage"), narrow=files.tensor(kind="ComplexFloatStorage", numel=8))
+    for what, body in bodies.items():
+        for name, offset, wanted in (("fine", 0, {"plain"}), ("odd", 8, {"plain"} if what == "narrow" else NOT_PLAIN)):
+            for pads in range(256):
+                stored = [Member("a/pad", bytes(pads // 16)), Member("a/data/1", struct.pack("<4q", 0, 1, 2, 3)), Member("a/pad2", bytes(pads % 16)), Member("a/data/0", bytes(64))]
+                archive = zip_of([Member("a/data.pkl", proto(2, body)), *stored, Member("a/version", b"3\n")])
+                if archive.index(b"a/data/1") % 16 == 8 and archive.index(b"a/data/0") % 16 == (8 + offset) % 16:
+                    sample("wide_%s_%s.pt" % (what, name), archive, "numbers of 16 bytes, of which torch.load(mmap=True) takes the place as it is", wanted)
+
+
 def numbers_of_uuids():
     """A UUID has 128 bits."""
     for name, data, wanted in (("most", b"\xff" * 16 + b"\0", FINE), ("more", bytes(16) + b"\1", NOT_PLAIN), ("negative", b"\xff" * 9, NOT_PLAIN), ("minus", b"\xff", NOT_PLAIN), ("small", b"\5", FINE), ("wide", bytes(15) + b"\x7f", FINE), ("high", bytes(15) + b"\x80", NOT_PLAIN)):
@@ -392,6 +409,7 @@ arrays_of_objects()
 wrappers()
 packed_items()
 wide_views()
+wide_records()
 numbers_of_uuids()
 without_a_quantizer()
 nested()

@@ -702,12 +702,6 @@ def in_use():
         dtype = reduce_("numpy", "dtype", "f8", False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"bq\x200"
         keys = b"".join(NAME("numpy.core.multiarray", "scalar") + b"(h\x20" + blob(struct.pack("<Q", bits + (n << 4))) + b"tRN" for n in range(6000))
         both("keys_nan_%d" % number_, dtype + b"}(" + keys + b"u", "6,000 numbers that are none, of one hash until Python 3.10", NOT_PLAIN)
-    for name, offset, wanted in (("fine", 0, FINE), ("odd", 8, NOT_PLAIN)):
-        body = proto(2, files.tensor(kind="ComplexDoubleStorage"))
-        for pad in range(16):
-            archive = zip_of([Member("a/data.pkl", body), Member("a/pad", bytes(pad)), Member("a/data/0", bytes(64)), Member("a/version", b"3\n")])
-            if archive.index(b"a/data/0") % 16 == (8 + offset) % 16:
-                sample("wide_%s.pt" % name, archive, "numbers of 16 bytes, of which torch.load(mmap=True) takes the place as it is", wanted)
 
 
 def objects_of_the_library():
