@@ -4,7 +4,7 @@
 
 /* Arrays of numpy, in pickles (numpy.c) and in files (loaders/npy.c) alike. */
 enum {
-	CKPT_NUMPY_FEW_ITEMS = 4096,	   /* an array has so many, or as many as it has bytes */
+	CKPT_NUMPY_FEW_ITEMS = 4096,	   /* an array in a pickle has so many, or as many as it has bytes */
 	CKPT_NUMPY_EMPTY_LISTS = 1 << 24, /* ... and if it has none, it is so many empty lists */
 };
 

@@ -371,17 +371,19 @@ def texts():
 def many_items():
     """Items without bytes, and dimensions that numpy 1 has no room for."""
     for name, descr, shape, wanted in (("zero", "|S0", "(1000000000000,)", NOT_PLAIN), ("zeros", "<U0", "(100000, 100000)", NOT_PLAIN), ("void", "|V0", "(5000,)", NOT_PLAIN), ("dims", "<f4", "(%s)" % ("1, " * 40), NOT_PLAIN),
-                                       ("empty_dims", "<f4", "(0, %s)" % ("7, " * 32), NOT_PLAIN), ("few", "|S0", "(4000,)", {"plain"}), ("empty", "<f4", "(0, 1000000)", {"plain"}), ("deep", "<f4", "(%s)" % ("1, " * 32), {"plain"})):
+                                       ("empty_dims", "<f4", "(0, %s)" % ("7, " * 32), NOT_PLAIN), ("few", "|S0", "(4000,)", NOT_PLAIN), ("one", "<U0", "(1,)", NOT_PLAIN), ("none", "|V0", "(0,)", NOT_PLAIN), ("empty", "<f4", "(0, 1000000)", {"plain"}), ("deep", "<f4", "(%s)" % ("1, " * 32), {"plain"})):
         array = npy("{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape.replace(", )", ",)")), b"1234" if "dee" in name or name == "dims" else b"")
         sample("npy_items_%s.npy" % name, array, "an array of items without bytes, or of many dimensions", wanted)
         sample("npy_items_%s.npz" % name, zip_of([Member("a.npy", array)]), "an array of items without bytes, or of many dimensions", wanted)
 
 
 def headers_of_no_numpy():
-    """Headers that every numpy refuses: a number for a shape, a number with a nought in front, types of sizes that there are not, a minor version."""
+    """Headers that every numpy refuses: a number for a shape, a number with a nought in front, types of sizes that there are not, a minor version; and units of dates that numpy does not write."""
     for number, (descr, shape, wanted) in enumerate((("<f4", "(2)", NOT_PLAIN), ("<f4", "(02,)", NOT_PLAIN), ("<f4", "(2, 01)", NOT_PLAIN), ("<f4", "(00,)", NOT_PLAIN), ("<b4", "(2,)", NOT_PLAIN), ("<i3", "(2,)", NOT_PLAIN), ("<u16", "(2,)", NOT_PLAIN),
                                                      ("<f1", "(2,)", NOT_PLAIN), ("<c4", "(2,)", NOT_PLAIN), ("<M4", "(2,)", NOT_PLAIN), ("<f04", "(2,)", NOT_PLAIN), ("<f4", "(2, 1)", {"plain"}), ("<f4", "(0,)", {"plain"}), ("|b1", "(2,)", {"plain"}),
-                                                     ("<f4", "()", {"plain"}), ("<f4", "(2,1)", {"plain"}), ("<M8[ns]", "(2,)", {"plain"}), ("|S3", "(2,)", {"plain"}))):
+                                                     ("<f4", "()", {"plain"}), ("<f4", "(2,1)", {"plain"}), ("<M8[ns]", "(2,)", {"plain"}), ("|S3", "(2,)", {"plain"}),
+                                                     *(("<%s8[%s]" % (letter, unit), "(2,)", wanted) for letter in "mM" for unit, wanted in (("25s", {"plain"}), ("2147483647Y", {"plain"}), ("2147483648s", NOT_PLAIN), ("9999999999s", NOT_PLAIN), ("0s", NOT_PLAIN),
+                                                                                                                                             ("B", NOT_PLAIN), ("sec", NOT_PLAIN), ("", NOT_PLAIN), ("s3", NOT_PLAIN), ("generic", NOT_PLAIN))))):
         digits = int("".join(c for c in descr.split("[")[0] if c.isdigit()))
         array = npy("{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape), bytes(digits * (0 if "0," in shape and "02" not in shape else 1 if shape == "()" else 2)))
         for minor in (0, 1):

@@ -22,7 +22,7 @@ struct header_cursor {
 };
 
 struct header {
-	uint64_t nbytes, count; /* COUNT: items */
+	uint64_t nbytes, count, itemsize; /* COUNT: items */
 	uint64_t lists; /* product of the sizes that are not 0 */
 	unsigned ndim;
 	bool has_text, is_big; /* items are texts of 4 bytes a character, the highest first */
@@ -70,6 +70,20 @@ static bool has_size(char letter, uint64_t itemsize)
 	}
 }
 
+/* "ns]", "25s]": of more than an int has, numpy 1.19 makes another number, and later ones refuse. */
+static bool read_unit(struct header_cursor *c)
+{
+	static const char *const units[] = { "Y]", "M]", "W]", "D]", "h]", "m]", "s]", "ms]", "us]", "ns]", "ps]", "fs]", "as]" };
+	uint64_t count = 1;
+
+	if (c->at < c->end && ckpt_is_digit((unsigned char)*c->at) && (!read_number(c, &count) || !count || count > INT32_MAX))
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (skip_text(c, units[i]))
+			return true;
+	return false;
+}
+
 /* '<f4' -> 4; '|O', of older numpy '|O8' -> 1, as how much room objects have is not said. */
 static bool read_type(struct header_cursor *c, uint64_t *itemsize, struct header *h)
 {
@@ -92,12 +106,8 @@ static bool read_type(struct header_cursor *c, uint64_t *itemsize, struct header
 		return false;
 	if (letter == 'U')
 		*itemsize *= 4;
-	if ((letter == 'm' || letter == 'M') && skip_text(c, "[")) {
-		while (c->at < c->end && ckpt_is_alnum((unsigned char)*c->at))
-			c->at++;
-		if (!skip_text(c, "]"))
-			return false;
-	}
+	if ((letter == 'm' || letter == 'M') && skip_text(c, "["))
+		return read_unit(c) && skip_text(c, "'");
 	return skip_text(c, "'");
 }
 
@@ -148,16 +158,14 @@ static bool read_structure(struct header_cursor *c, uint64_t *itemsize, struct h
 /* "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", blanks, a line feed */
 static bool read_header(struct header_cursor c, struct header *h)
 {
-	uint64_t itemsize;
-
-	if (!skip_text(&c, "{'descr': ") || (!read_type(&c, &itemsize, h) && !read_structure(&c, &itemsize, h, MOST_NESTED)) ||
+	if (!skip_text(&c, "{'descr': ") || (!read_type(&c, &h->itemsize, h) && !read_structure(&c, &h->itemsize, h, MOST_NESTED)) ||
 	    !skip_text(&c, ", 'fortran_order': ") || (!skip_text(&c, "False") && !skip_text(&c, "True")) ||
 	    !skip_text(&c, ", 'shape': ") || !read_shape(&c, h) || !skip_text(&c, ", }"))
 		return false;
 	while (skip_text(&c, " ")) {
 	}
 	skip_text(&c, "\n");
-	return c.at == c.end && !__builtin_mul_overflow(itemsize, h->count, &h->nbytes);
+	return c.at == c.end && !__builtin_mul_overflow(h->itemsize, h->count, &h->nbytes);
 }
 
 /* Behind a header that is not of numbers: a pickle, or nobody knows what. IS_WRITTEN: it is one that numpy writes for objects. */
@@ -243,9 +251,10 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", start + h.nbytes,
 			       "%" PRIu64 " bytes follow the array", size - start - h.nbytes);
 	ok = ok && !h.has_objects;
-	if (ok && (h.ndim > MOST_DIMENSIONS || (h.count > CKPT_NUMPY_FEW_ITEMS && h.count > h.nbytes) || (!h.count && h.lists > CKPT_NUMPY_EMPTY_LISTS)))
-		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "arguments", 0,
-			       "an array of more than %d dimensions, of very many items without bytes, or of very many lists without items", MOST_DIMENSIONS);
+	if (ok && (h.ndim > MOST_DIMENSIONS || (!h.count && h.lists > CKPT_NUMPY_EMPTY_LISTS)))
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "arguments", 0, "an array of more than %d dimensions, or of very many lists without items", MOST_DIMENSIONS);
+	if (ok && !h.itemsize) /* and as many as the header says make lists without end */
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "arguments", 0, "an array whose items have no bytes: torch.from_numpy() of torch up to 2.6 divides by that, and ends the process");
 	if (ok && h.has_text && h.nbytes <= size - start)
 		check_texts(s, source, start, &h);
 }
