@@ -211,10 +211,13 @@ static bool is_structure(const struct ckpt_value *state)
 	return true;
 }
 
-static bool is_order(const struct ckpt_value *v)
+/* The order of bytes that numpy writes: '|' of what has none. It turns around what says so, be it a pointer to an object. */
+static bool is_order(const struct ckpt_value *v, const struct ckpt_value *dtype, char letter)
 {
+	bool has_order = letter == 'U' || (!strchr("OSV", letter) && size_of(dtype) > 1);
+
 	return (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR) && v->u.bytes.len == 1 &&
-	       v->u.bytes.ptr[0] && strchr("<>|=", v->u.bytes.ptr[0]);
+	       v->u.bytes.ptr[0] && strchr(has_order ? "<>" : "|", v->u.bytes.ptr[0]);
 }
 
 static bool is_power_of_two(int64_t n)
@@ -326,7 +329,7 @@ bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ck
 		return false;
 	simple = is_kind(item(state, 2), CKPT_NONE) && is_kind(item(state, 3), CKPT_NONE) &&
 		 is_kind(item(state, 4), CKPT_NONE);
-	if (!is_order(item(state, 1)) || !is_item_size(dtype, letter, state))
+	if (!is_order(item(state, 1), dtype, letter) || !is_item_size(dtype, letter, state))
 		return false;
 	if ((letter == 'm' || letter == 'M') != (state->u.seq.count == 9) ||
 	    (state->u.seq.count == 9 && !is_unit(item(state, 8))))

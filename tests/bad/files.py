@@ -68,14 +68,14 @@ FOUR_FLOATS = struct.pack("<4f", 1, 2, 3, 4)
 
 # ---- archives, by struct alone ----
 
-def archive(records, name="archive", comment=b"", tail=b""):
-    """As torch lays it out: (record, bytes) in order, data aligned to 64."""
+def archive(records, name="archive", comment=b"", tail=b"", begins=0):
+    """As torch lays it out: (record, bytes) in order, data aligned to 64, or BEGINS bytes behind that."""
     out, directory = bytearray(), bytearray()
     for record, data in records:
         full = (name + "/" if name else "").encode() + (
             record if isinstance(record, bytes) else record.encode())
         offset, flags = len(out), 0x0808 if data else 0x0800
-        pad = -(offset + 30 + len(full) + 4) % 64
+        pad = (begins - (offset + 30 + len(full) + 4)) % 64
         out += struct.pack("<IHHHHHIIIHH", 0x04034B50, 0, flags, 0, 0, 0, 0, 0, 0, len(full), 4 + pad)
         out += full + struct.pack("<2sH", b"FB", pad) + b"Z" * pad + data
         if data:

@@ -51,6 +51,19 @@ def versions_of_dtypes():
                 both("dtype_version_%s_%s_%d" % (name, text, version), body, "the state of a dtype of version %d" % version, FINE if version == 3 else NOT_PLAIN)
 
 
+def orders_of_bytes():
+    """numpy turns around what says that it is of another machine, also one byte, or a pointer to an object, and ends."""
+    sizes = {"S3": (3, 1, 0), "U2": (8, 4, 8), "V4": (4, 1, 0)}
+    for text, ordered in (("O8", False), ("b1", False), ("i1", False), ("u1", False), ("S3", False), ("V4", False), ("i2", True), ("f4", True), ("c16", True), ("U2", True)):
+        size, alignment, flags = sizes.get(text, (-1, -1, 63 if text == "O8" else 0))
+        for name, order in (("little", "<"), ("big", ">"), ("none", "|"), ("native", "=")):
+            dtype = reduce_("numpy", "dtype", text, False, True) + value((3, order, None, None, None, size, alignment, flags)) + b"b"
+            nbytes = size if size > 0 else int(text[1:])
+            items = value(["a"]) if text == "O8" else blob(bytes(nbytes))
+            both("order_%s_%s" % (text, name), NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + dtype + b"\x89" + items + b"tb",
+                 "an array of %s whose bytes have the order %s" % (text, order), FINE if order in ("<>" if ordered else "|") else NOT_PLAIN)
+
+
 def lies_about_storages():
     """Whoever loads a checkpoint, wherever it lies, believes what its pickle says of its storages: torch until 2.6 looks at no record's size."""
     honest, lying = (proto(2, value({"w": files.tensor(numel=count, shape=(count,))})) for count in (4, 1 << 20))
@@ -421,6 +434,7 @@ formats_of_memory()
 structures()
 broken_dtypes()
 versions_of_dtypes()
+orders_of_bytes()
 lies_about_storages()
 masked_arrays()
 dtypes_without_a_size()

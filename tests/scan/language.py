@@ -37,6 +37,8 @@ CLASSES = [
     ("decimal", "Decimal"), ("fractions", "Fraction"), ("pathlib", "PosixPath"), ("torch.autograd.variable", "Variable"), ("builtins", "complex"), ("builtins", "slice"),
 ]
 # rows, and of what type each argument is: one of some
+# text, then what a state says of size, alignment and flags
+SOUND_DTYPES = [("O8", -1, -1, 63), ("b1", -1, -1, 0), ("i1", -1, -1, 0), ("i2", -1, -1, 0), ("i4", -1, -1, 0), ("u8", -1, -1, 0), ("f4", -1, -1, 0), ("f8", -1, -1, 0), ("c16", -1, -1, 0), ("S3", 3, 1, 0), ("U2", 8, 4, 8), ("V4", 4, 1, 0)]
 SMALL_CALLS = [
     (("datetime", "datetime"), "moment"), (("datetime", "datetime"), "moment", "zone"), (("datetime", "date"), "moment"), (("datetime", "time"), "moment"), (("datetime", "time"), "moment", "zone"),
     (("datetime", "time"), "small", "small", "small", "int"), (("datetime", "date"), "year", "small", "small"), (("datetime", "timezone"), "zone|int"), (("datetime", "datetime"), "year", "small", "small", "small"),
@@ -75,6 +77,7 @@ class Program(Tensors):
         self.rng, self.kind, self.wrongs = rng, kind, wrongs
         self.memo, self.count, self.storages, self.depth = {}, 0, {}, 0
         self.all_on_meta = rng.random() < 0.03  # nearly all storages
+        self.all_wide = rng.random() < 0.05  # nearly all numbers of tensors have 16 bytes
         self.protocol = rng.choice([2, 2, 2, 3, 4, 5])
 
     # ---- pieces: each leaves one value ----
@@ -190,7 +193,26 @@ class Program(Tensors):
         size = self.rng.choice([b"J\xff\xff\xff\xff"] * 5 + [b"K\x08"])
         return b"(K\x03" + files.text(self.rng.choice("<<<|>")) + b"NNN" + size + size + b"K" + bytes([self.rng.choice([0, 0, 0, 63, 8])]) + b"t"
 
+    def sound_dtype(self):
+        """(opcodes, bytes of an item): all that is said of it fits, but for the order of bytes, at times."""
+        text, size, alignment, flags = self.rng.choice(SOUND_DTYPES)
+        nbytes = size if size > 0 else int(text[1:])
+        order = "<" if text[0] == "U" or (text[0] not in "OSV" and nbytes > 1) else "|"
+        order = self.rng.choice([order] * 7 + list("<>|"))
+        numbers = b"".join(b"J" + struct.pack("<i", n) for n in (size, alignment, flags))
+        return self.glob("numpy", "dtype") + b"(" + files.text(text) + b"\x89\x88tR(K\x03" + files.text(order) + b"NNN" + numbers + b"tb", nbytes
+
+    def sound_array(self):
+        dtype, nbytes = self.sound_dtype()
+        count, shape = self.rng.choice([(0, b"(K\x00t"), (1, b")"), (1, b"(K\x01t"), (4, b"(K\x02K\x02t")])
+        items = self.bytes_of(bytes([65, 0, 0, 0] * (nbytes * count))[:nbytes * count])
+        if files.text("O8") in dtype:
+            items = b"](" + b"".join(self.scalar() for _ in range(count)) + b"e"
+        return (self.glob("numpy.core.multiarray", "_reconstruct") + b"(" + self.glob("numpy", "ndarray") + b"(K\x00t" + self.bytes_of(b"b") + b"tR(K\x01" + shape + dtype + self.bool() + items + b"tb")
+
     def numpy_array(self):
+        if self.rng.random() < 0.4:
+            return self.sound_array()
         dtype = self.put(self.numpy_dtype()) if self.rng.random() < 0.7 else self.some("numpy_dtype")
         return (self.glob("numpy.core.multiarray", "_reconstruct") + b"(" + self.glob("numpy", "ndarray") + self.rng.choice([b"(K\x00t"] * 9 + [b"(K\x05t"]) + self.some("bytes") + b"tR"
                 + b"(K\x01" + self.shape() + dtype + b"\x89" + self.rng.choice([self.bytes, self.list])() + b"tb")
@@ -398,7 +420,8 @@ def make(seed):
         return pickle, kind
     keys = sorted(program.storages)
     if kind == ARCHIVE:
-        return files.archive([("data.pkl", pickle)] + [("byteorder", rng.choice([b"little"] * 9 + [b"big"]))] * rng.randrange(2) + [("data/" + key, stored_bytes(key)) for key in keys] + [("version", b"3\n")]), kind
+        records = [("data.pkl", pickle)] + [("byteorder", rng.choice([b"little"] * 9 + [b"big"]))] * rng.randrange(2) + [("data/" + key, stored_bytes(key)) for key in keys] + [("version", b"3\n")]
+        return files.archive(records, begins=rng.choice([0] * 6 + [8, 1])), kind  # 8, 1: as who packs it anew
     stored = b"".join(struct.pack("<q", count_of(key)) + stored_bytes(key) for key in keys)
     named = [text_of_python2(rng, k.encode()) if of_python2 and rng.random() < 0.7 else files.text(k) for k in keys]
     return MAGIC + VERSION + FACTS + pickle + proto(2, b"](" + b"".join(named) + b"e" if keys else b"]") + stored, kind

@@ -26,6 +26,7 @@ STORAGES = {
     "half": ("HalfStorage", 2, None, None),
     "bf": ("BFloat16Storage", 2, None, None),
     "cf": ("ComplexFloatStorage", 8, None, None),
+    "cd": ("ComplexDoubleStorage", 16, None, None),
     "byte": ("ByteStorage", 1, None, None),
     "raw": ("UntypedStorage", 1, None, None),
     # a seed, 600 numbers left, seeded, the next one: of a generator
@@ -33,7 +34,7 @@ STORAGES = {
 }
 OF_CLASS = {"QInt8Storage": "q", "QUInt8Storage": "u", "QInt32Storage": "q32"}
 COUNT = 16
-DTYPES = ["float32", "int64", "bfloat16", "bool", "float64", "int8", "uint8", "complex64", "half", "quint8"]
+DTYPES = ["float32", "int64", "bfloat16", "bool", "float64", "int8", "uint8", "complex64", "complex128", "half", "quint8"]
 
 
 def stored_bytes(key):
@@ -88,17 +89,20 @@ class Tensors:
         return (self.glob("torch._utils", "_rebuild_tensor_v2") + b"(" + self.storage_of(key) + ints([offset])[1:-1] + sizes + strides + self.some("bool") + self.some("hooks")
                 + self.metadata_or_none(metadata) + b"tR")
 
+    def values(self, keys):
+        return "cd" if self.all_wide else self.rng.choice(keys)
+
     def metadata_or_none(self, metadata):
         return metadata[0] if metadata else self.some("metadata") if self.rng.random() < 0.1 else b""
 
     def dtype_of(self, key):
-        kinds = {"Float": "float32", "Double": "float64", "Long": "int64", "Int": "int32", "Bool": "bool", "Half": "float16", "BFloat16": "bfloat16", "ComplexFloat": "complex64", "Byte": "uint8",
+        kinds = {"Float": "float32", "Double": "float64", "Long": "int64", "Int": "int32", "Bool": "bool", "Half": "float16", "BFloat16": "bfloat16", "ComplexFloat": "complex64", "ComplexDouble": "complex128", "Byte": "uint8",
                  "QInt8": "qint8", "QUInt8": "quint8", "QInt32": "qint32", "QUInt4x2": "quint4x2", "Untyped": "uint8"}
         return self.glob("torch", kinds[STORAGES[key][0][:-len("Storage")]])
 
     def numbers(self):
         """An ordinary one."""
-        key = self.rng.choice(["0", "1", "2", "rows", "short", "bool", "half", "bf", "cf", "byte", "raw"])
+        key = self.values(["0", "1", "2", "rows", "short", "bool", "half", "bf", "cf", "cd", "byte", "raw"])
         size, shape, stride = self.rng.choice([(0, [4], [1]), (0, [2, 2], [2, 1]), (1, [2, 3], [3, 1]), (0, [2, 2], [1, 2]), (3, [], []), (0, [0], [1]), (2, [1, 4], [0, 1]), (0, [3, 4], [0, 1]), (16, [0, 2], [2, 1])])
         return self.over(key, size, shape, stride)
 
@@ -118,7 +122,7 @@ class Tensors:
         count = self.rng.choice([0, 1, 2, 2, 4])
         dims, dense = self.rng.choice([1, 2, 2, 3]), self.rng.choice([0, 0, 1])
         indices = self.over(self.rng.choice(["rows", "rows", "ones", "crow"]), self.rng.choice([0, 0, 1, 4]), [dims, count], [self.rng.choice([count, count, 1]), 1])
-        values = self.over(self.rng.choice(["0", "2", "cf", "bool"]), 0, [count] + [2] * dense, [2, 1][1 - dense:] if dense else [1])
+        values = self.over(self.values(["0", "2", "cf", "cd", "bool"]), 0, [count] + [2] * dense, [2, 1][1 - dense:] if dense else [1])
         sizes = ints([self.rng.choice([6, 6, 5, 3, 0])] * dims + [2] * dense)
         # torch 2.1 and later say whether it is coalesced
         return self.glob("torch._utils", "_rebuild_sparse_tensor") + b"(" + self.layout_named("sparse_coo") + self.tuple(
@@ -132,7 +136,7 @@ class Tensors:
         start, count = self.rng.choice([(0, 4), (0, 2), (2, 2), (9, 2)])
         compressed = self.over(key, start, [self.rng.choice([5, 3]) if start == 0 else 3], [1])
         plain = self.over(key, 5, [count], [1])
-        values = self.over("0", 0, [count] + block, [4, 2, 1] if block else [1])
+        values = self.over(self.values(["0", "0", "cd"]), 0, [count] + block, [4, 2, 1] if block else [1])
         sizes = ints(([4, 2] if start == 0 else [2, 2]) if not block else ([8, 4] if start == 0 else [4, 4]))
         return self.glob("torch._utils", "_rebuild_sparse_csr_tensor") + b"(" + self.layout_named(name) + self.tuple(self.kept(compressed), self.kept(plain), self.kept(values), sizes) + b"tR"
 

@@ -208,7 +208,7 @@ def load_stream(data):
 
 def load_file(data):
     """Tars of torch 0.1 are only looked for in a file, and only files are mapped."""
-    mapped = {"mmap": True} if "mmap" in torch.load.__code__.co_varnames and len(data) % 4 == 0 else {}
+    mapped = {"mmap": True} if "mmap" in torch.load.__code__.co_varnames and len(data) % 2 == 0 else {}
     load_with_torch(lambda: SAMPLE, data, **mapped)
 
 
