@@ -15,6 +15,7 @@
  * them. Source: numpy/core/include/numpy/ndarraytypes.h (NPY_ITEM_*), descriptor.c.
  */
 enum { TEXT_FLAGS = 8, STRUCTURE_FLAGS = 16, OBJECT_FLAGS = 63, ALIGNED_FLAGS = 128 };
+enum { ARRAY_VERSION = 1 };
 enum { MOST_DIMENSIONS = 32, MOST_ALIGNMENT = 64, TEXT_ALIGNMENT = 4 };
 
 /*
@@ -408,6 +409,8 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	char letter = letter_of(dtype);
 
 	if (!letter || state->u.seq.count != 5 || !ckpt_scan_is_short_shape(item(state, 1)) || is_subarray(dtype) || has_no_bytes(dtype))
+		return false;
+	if (!is_kind(item(state, 0), CKPT_INT) || item(state, 0)->u.integer != ARRAY_VERSION || !is_kind(item(state, 3), CKPT_BOOL))
 		return false;
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O') /* numpy 1 reads as many as the shape says */
