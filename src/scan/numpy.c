@@ -175,7 +175,8 @@ static bool is_field(const struct ckpt_value *field, int64_t whole)
 {
 	const struct ckpt_value *dtype = item(field, 0), *off = item(field, 1);
 
-	if (!is_inner(dtype) || !is_kind(off, CKPT_INT))
+	/* of a third, a title, numpy makes a second name, which is not asked whether it is one */
+	if (!is_kind(field, CKPT_TUPLE) || field->u.seq.count != 2 || !is_inner(dtype) || !is_kind(off, CKPT_INT))
 		return false;
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	return off->u.integer >= 0 && off->u.integer <= whole &&

@@ -266,6 +266,20 @@ static bool is_short_text(const struct ckpt_value *v)
 	return (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR) && v->u.bytes.len <= MOST_SHORT;
 }
 
+/* "cuda:1", or no number. torch keeps the last eight bits of an index, and of -1 that there is none; 1.7 kept sixteen. */
+static bool keeps_index(const struct ckpt_value *name)
+{
+	bool is_text = name->kind == CKPT_STR || name->kind == CKPT_PY2_STR;
+	uint64_t len = is_text ? name->u.bytes.len : 0, start = len;
+	int64_t index = 0;
+
+	while (start && ckpt_is_digit((unsigned char)name->u.bytes.ptr[start - 1]))
+		start--;
+	for (; start < len && index <= INT8_MAX; start++)
+		index = index * 10 + (name->u.bytes.ptr[start] - '0');
+	return index <= INT8_MAX;
+}
+
 /*
  * "cuda", "cuda:1". torch has names of devices that it was built without: to make a tensor on
  * 'vulkan' or 'metal' ends the process, for others it imports a module of that name.
@@ -276,7 +290,7 @@ static bool is_name_of_device(const struct ckpt_value *v)
 	const char *text = v->u.bytes.ptr;
 	uint64_t len;
 
-	if ((v->kind != CKPT_STR && v->kind != CKPT_PY2_STR) || v->u.bytes.len > MOST_DEVICE)
+	if ((v->kind != CKPT_STR && v->kind != CKPT_PY2_STR) || v->u.bytes.len > MOST_DEVICE || !keeps_index(v))
 		return false;
 	for (len = v->u.bytes.len; len && ckpt_is_digit((unsigned char)text[len - 1]);)
 		len--;
@@ -577,6 +591,8 @@ const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_r
 	bool is_later = w->in->flags & CKPT_SCAN_NUMBERS_LATER;
 	struct numbers n;
 
+	if (rule->result == CKPT_TYPE_DEVICE && (!keeps_index(item(args, 0)) || (item(args, 1)->kind == CKPT_INT && (item(args, 1)->u.integer < 0 || item(args, 1)->u.integer > INT8_MAX))))
+		return "a device with an index below 0 or above 127: torch makes another of it";
 	if (rule->call == CKPT_CALL_TENSOR_WHOLE)
 		return misfit_of_quantizer(w, args, is_later);
 	if (rule->call == CKPT_CALL_OF_PLACES && rule->args[1] == CKPT_TYPE_SPARSE) {

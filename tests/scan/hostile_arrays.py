@@ -64,6 +64,25 @@ def orders_of_bytes():
                  "an array of %s whose bytes have the order %s" % (text, order), FINE if order in ("<>" if ordered else "|") else NOT_PLAIN)
 
 
+def titles_of_fields():
+    """numpy takes a third item of a field for a second name, and does not ask what it is: it looks for it among the fields, or copies the field no more."""
+    four = reduce_("numpy", "dtype", "i4", False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"b"
+    for name, title in (("none", b""), ("same", value("a")), ("other", value("b")), ("new", value("t")), ("number", value(5)), ("bytes", blob(b"a")), ("None", b"N")):
+        fields = b"}(" + value("a") + b"(" + four + value(0) + title + b"t" + value("b") + b"(" + four + value(4) + b"tu"
+        dtype = reduce_("numpy", "dtype", "V8", False, True) + b"(" + value(3) + value("|") + b"N" + value(("a", "b")) + fields + value(8) + value(1) + value(16) + b"tb"
+        body = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((2,)) + dtype + b"\x89" + blob(bytes(16)) + b"tb"
+        both("title_%s" % name, body, "a field with a title that is none", NOT_PLAIN if title else FINE)
+
+
+def indices_of_devices():
+    """torch keeps eight bits of an index, 1.7 sixteen."""
+    for name, arguments, wanted in (("127", ("cuda", 127), FINE), ("128", ("cuda", 128), NOT_PLAIN), ("255", ("cuda", 255), NOT_PLAIN), ("16960", ("cuda", 16960), NOT_PLAIN), ("minus", ("cuda", -1), NOT_PLAIN), ("text_127", ("cuda:127",), FINE), ("text_128", ("cuda:128",), NOT_PLAIN),
+                                    ("text_256", ("cuda:256",), NOT_PLAIN), ("text_long", ("cuda:" + "9" * 30,), NOT_PLAIN), ("none", ("cuda",), FINE)):
+        both("device_index_%s" % name, reduce_("torch", "device", *arguments), "a device with an index that torch does not keep", wanted)
+    for number, wanted in ((3, FINE), (200, NOT_PLAIN), (256, NOT_PLAIN)):
+        both("device_index_of_generator_%d" % number, reduce_("torch", "Generator", "meta:%d" % number), "the same, as the device of a generator", wanted)
+
+
 def lies_about_storages():
     """Whoever loads a checkpoint, wherever it lies, believes what its pickle says of its storages: torch until 2.6 looks at no record's size."""
     honest, lying = (proto(2, value({"w": files.tensor(numel=count, shape=(count,))})) for count in (4, 1 << 20))
@@ -435,6 +454,8 @@ structures()
 broken_dtypes()
 versions_of_dtypes()
 orders_of_bytes()
+titles_of_fields()
+indices_of_devices()
 lies_about_storages()
 masked_arrays()
 dtypes_without_a_size()
