@@ -564,6 +564,17 @@ static const char *misfit_of_quantizer(struct ckpt_scan_walk *w, const struct ck
 	return NULL;
 }
 
+/* (buffer, sizes, strides, offsets) of a nested tensor: torch reads the last three from where they begin, whatever their strides. */
+static bool are_in_a_row(struct ckpt_scan_walk *w, const struct ckpt_value *parts)
+{
+	struct numbers n;
+
+	for (uint32_t i = 0; i < 4; i++)
+		if (!numbers_of_tensor(w, item(parts, i), &n) || !n.is_contiguous || n.has_bits)
+			return false;
+	return true;
+}
+
 bool ckpt_scan_begins_storage(const struct ckpt_value *v)
 {
 	static const char *const makers[] = { "_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", NULL };
@@ -603,6 +614,8 @@ const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_r
 		return is_later && w->has_sparse ? "bytes that are loaded behind a sparse tensor: torch looks at its indices then, before it reads the bytes of the stream's storages" : NULL;
 	if (rule->call == CKPT_CALL_TENSOR_OF_DTYPE && is_wide(item(args, 6)) && !is_whole_storage(item(args, 0)))
 		return "numbers of 16 bytes in what may begin at no multiple of these: torch crashes on them";
+	if (rule->call == CKPT_CALL_OF_PLACES && !are_in_a_row(w, args))
+		return "a nested tensor of parts whose numbers are not one behind the other, as torch reads them";
 	if (rule->call == CKPT_CALL_OF_PLACES && !ckpt_scan_begins_storage(item(args, 0)))
 		return "a nested tensor whose buffer begins inside of its storage: torch 2.14 begins where that does";
 	if (rule->call == CKPT_CALL_OF_PLACES)

@@ -320,6 +320,14 @@ def nested():
         body = reduce_("torch._utils", "_rebuild_nested_tensor", one("0", "Float", (5,)), one("1", kind, (2, 1)), one("2", "Long", (2, 1)), one("3", "Long", (2,)))
         records = [("data/1", bytes({"Float": 8, "Double": 16, "Int": 8}[kind])), ("data/2", record(1, 1)), ("data/3", record(0, 2))]
         sample("nested_of_%s.pt" % kind, files.torch_file(proto(2, body), data=bytes(20), extra=records), "sizes that are no integers of 64 bits", NOT_PLAIN)
+    # torch reads the three from where they begin, whatever their strides are: these lie otherwise, and what their strides lead to is right
+    parts = {"0": ("Float", (12,), (1,), bytes(48)), "1": ("Long", (2, 2), (2, 1), record(2, 3, 2, 3)), "2": ("Long", (2, 2), (2, 1), record(3, 1, 3, 1)), "3": ("Long", (2,), (1,), record(0, 6))}
+    for name, key, stride, numbers, wanted in (("fine", "3", (1,), record(0, 6), FINE), ("offsets", "3", (2,), record(0, 10**10, 6), NOT_PLAIN), ("offsets_expanded", "3", (0,), record(0), NOT_PLAIN), ("sizes", "1", (4, 1), record(2, 3, 10**9, 3, 2, 3), NOT_PLAIN), ("sizes_turned", "1", (1, 2), record(2, 2, 3, 3), NOT_PLAIN),
+                                               ("sizes_expanded", "1", (0, 1), record(2, 3), NOT_PLAIN), ("strides", "2", (3, 1), record(3, 1, 9, 3, 1), NOT_PLAIN), ("buffer", "0", (2,), bytes(96), NOT_PLAIN)):
+        these = {**parts, key: (*parts[key][:2], stride, numbers)}
+        made = [files.tensor(k, kind + "Storage", len(data) // {"Float": 4, "Long": 8}[kind], shape, strides) for k, (kind, shape, strides, data) in these.items()]
+        body = reduce_("torch._utils", "_rebuild_nested_tensor", *made)
+        sample("nested_in_a_row_%s.pt" % name, files.torch_file(proto(2, body), data=these["0"][3], extra=[("data/" + k, these[k][3]) for k in "123"]), "a nested tensor whose parts lie otherwise", wanted)
     both("nested_bare", reduce_("torch._utils", "_rebuild_nested_tensor", TENSOR_OF_BYTES, TENSOR_OF_BYTES, TENSOR_OF_BYTES, TENSOR_OF_BYTES), "of storages that are not in the file")
 
 
