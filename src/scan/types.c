@@ -399,9 +399,25 @@ bool ckpt_scan_read_storage_id(const struct ckpt_value *pid, struct ckpt_scan_st
 	return !__builtin_mul_overflow(out->nbytes, out->item_nbytes, &out->nbytes);
 }
 
+/* Of a view, (key, offset, number of items): what there is of the storage from the offset on. */
+static bool read_view(const struct ckpt_value *view, struct ckpt_scan_storage *storage)
+{
+	const struct ckpt_value *offset = item(view, 1), *count = item(view, 2);
+	uint64_t step = storage->item_nbytes, start, nbytes;
+
+	if (view->kind == CKPT_NONE)
+		return true;
+	if (view->kind != CKPT_TUPLE || (storage->dtype != CKPT_DTYPE_UNKNOWN && ckpt_dtype_packed((enum ckpt_dtype)storage->dtype) != 1) || view->u.seq.count != 3 || offset->kind != CKPT_INT || count->kind != CKPT_INT || offset->u.integer < 0 || count->u.integer < 0 ||
+	    __builtin_mul_overflow((uint64_t)offset->u.integer, step, &start) || __builtin_mul_overflow((uint64_t)count->u.integer, step, &nbytes) ||
+	    start > storage->nbytes || nbytes > storage->nbytes - start)
+		return false;
+	storage->nbytes = nbytes;
+	return true;
+}
+
 bool ckpt_scan_read_storage(const struct ckpt_value *v, struct ckpt_scan_storage *out)
 {
-	return v->kind == CKPT_PERSID && ckpt_scan_read_storage_id(v->u.persid.pid, out);
+	return v->kind == CKPT_PERSID && ckpt_scan_read_storage_id(v->u.persid.pid, out) && read_view(item(v->u.persid.pid, 5), out);
 }
 
 /* The same of a storage that is in bytes of the pickle, which were looked into. */

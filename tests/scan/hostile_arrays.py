@@ -233,6 +233,18 @@ def wide_records():
                     sample("wide_%s_%s.pt" % (what, name), archive, "numbers of 16 bytes, of which torch.load(mmap=True) takes the place as it is", wanted)
 
 
+def views_in_bytes():
+    """A storage in bytes of a pickle that is a view has as many items as that; torch until 1.13 makes quantized tensors that are larger."""
+    scheme = b"(" + NAME("torch", "per_tensor_affine") + b"G?\xf0" + bytes(6) + b"K\x00t"
+    for kind in ("QInt8", "QUInt8", "QUInt4x2"):
+        for name, view, count, offset, wanted in (("none", None, 8, 0, FINE), ("whole", ("v", 0, 8), 8, 0, FINE), ("part", ("v", 0, 4), 4, 0, FINE), ("part_behind", ("v", 4, 4), 4, 0, FINE), ("small", ("v", 0, 1), 8, 0, NOT_PLAIN), ("empty", ("v", 0, 0), 1, 0, NOT_PLAIN),
+                                                  ("offset", ("v", 0, 4), 4, 1, NOT_PLAIN), ("behind", ("v", 6, 2), 4, 0, NOT_PLAIN), ("outside", ("v", 6, 4), 2, 0, NOT_PLAIN), ("negative", ("v", -1, 4), 2, 0, NOT_PLAIN), ("list", ["v", 0, 8], 8, 0, NOT_PLAIN), ("four", ("v", 0, 8, 0), 8, 0, NOT_PLAIN)):
+            stored = value(("storage", NAME("torch", kind + "Storage"), "0", "cpu", 8, view)) + b"Q"
+            inner = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, stored), keys=proto(2, value(["0"])), stored=struct.pack("<q", 8) + bytes(8))))
+            body = NAME("torch._utils", "_rebuild_qtensor") + b"(" + inner + value(offset) + value((count,)) + value((1,)) + scheme + b"\x89" + HOOKS + b"tR"
+            sample("view_in_bytes_%s_%s.pkl" % (kind, name), proto(2, body), "a quantized tensor over a view that is in bytes", wanted if kind != "QUInt4x2" or wanted is NOT_PLAIN or view is None else NOT_PLAIN)
+
+
 def numbers_of_uuids():
     """A UUID has 128 bits."""
     for name, data, wanted in (("most", b"\xff" * 16 + b"\0", FINE), ("more", bytes(16) + b"\1", NOT_PLAIN), ("negative", b"\xff" * 9, NOT_PLAIN), ("minus", b"\xff", NOT_PLAIN), ("small", b"\5", FINE), ("wide", bytes(15) + b"\x7f", FINE), ("high", bytes(15) + b"\x80", NOT_PLAIN)):
@@ -449,6 +461,7 @@ arrays_of_objects()
 wrappers()
 packed_items()
 wide_views()
+views_in_bytes()
 wide_records()
 numbers_of_uuids()
 without_a_quantizer()
