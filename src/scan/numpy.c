@@ -270,18 +270,27 @@ static bool are_structure_flags(const struct ckpt_value *state)
 	return (said & ~ALIGNED_FLAGS) == wanted;
 }
 
-/* A unit, of which there are COUNT. Of these numpy makes nothing else: of others, as `s/3`, it makes units that are multiplied by zero. */
+bool ckpt_scan_is_numpy_unit(const char *name, size_t len)
+{
+	static const char *const names[] = { "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (len == strlen(names[i]) && !memcmp(name, names[i], len))
+			return true;
+	return false;
+}
+
+/* A unit, of which there are COUNT, or "generic", of which there is one. */
 static bool is_name_of_unit(const struct ckpt_value *v, const struct ckpt_value *count)
 {
-	static const char *const names[] = { "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic" };
+	static const char generic[] = "generic";
 	const struct ckpt_value *text = v->kind == CKPT_CALL && is_bytes(v) ? item(v->u.call->args, 0) : v;
 
 	if (text->kind != CKPT_BYTES && text->kind != CKPT_STR && text->kind != CKPT_PY2_STR)
 		return false;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (text->u.bytes.len == strlen(names[i]) && !memcmp(text->u.bytes.ptr, names[i], text->u.bytes.len))
-			return names[i][0] != 'g' || count->u.integer == 1;
-	return false;
+	if (text->u.bytes.len == strlen(generic) && !memcmp(text->u.bytes.ptr, generic, strlen(generic)))
+		return count->u.integer == 1;
+	return ckpt_scan_is_numpy_unit(text->u.bytes.ptr, text->u.bytes.len);
 }
 
 /*

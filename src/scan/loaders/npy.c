@@ -73,15 +73,14 @@ static bool has_size(char letter, uint64_t itemsize)
 /* "ns]", "25s]": of more than an int has, numpy 1.19 makes another number, and later ones refuse. */
 static bool read_unit(struct header_cursor *c)
 {
-	static const char *const units[] = { "Y]", "M]", "W]", "D]", "h]", "m]", "s]", "ms]", "us]", "ns]", "ps]", "fs]", "as]" };
 	uint64_t count = 1;
+	const char *name;
 
 	if (c->at < c->end && ckpt_is_digit((unsigned char)*c->at) && (!read_number(c, &count) || !count || count > INT32_MAX))
 		return false;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (skip_text(c, units[i]))
-			return true;
-	return false;
+	for (name = c->at; c->at < c->end && ckpt_is_alpha((unsigned char)*c->at);)
+		c->at++;
+	return ckpt_scan_is_numpy_unit(name, (size_t)(c->at - name)) && skip_text(c, "]");
 }
 
 /* '<f4' -> 4; '|O', of older numpy '|O8' -> 1, as how much room objects have is not said. */
