@@ -384,7 +384,7 @@ def test_nothing_is_kept(model, hooks):
     gc.collect()
     assert gone() is None
     counts = []
-    for _ in range(3):
+    for _ in range(6):
         for _ in range(200):
             opened.build("", hooks)
             opened.table()
@@ -395,4 +395,5 @@ def test_nothing_is_kept(model, hooks):
                 pass
         gc.collect()
         counts.append(sys.getallocatedblocks())
-    assert counts[2] - counts[1] < 200
+    # Python fills its own caches at some time in the first hundreds; what is lost in each round is lost in all of them
+    assert min(after - before for before, after in zip(counts, counts[1:])) < 50
