@@ -595,9 +595,10 @@ bool ckpt_scan_begins_storage(const struct ckpt_value *v)
 {
 	static const char *const makers[] = { "_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", NULL };
 	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
-	const struct ckpt_value *offset = call && call->args->kind == CKPT_TUPLE && call->args->u.seq.count > 1 ? call->args->u.seq.items[1] : NULL;
+	const struct ckpt_value *offset = call ? item(call->args, 1) : &ckpt_value_none;
 
-	return offset && call->func->kind == CKPT_GLOBAL && ckpt_is_one_of(call->func->u.global->name, makers) && offset->kind == CKPT_INT && !offset->u.integer;
+	return call && call->func->kind == CKPT_GLOBAL && ckpt_is_one_of(call->func->u.global->name, makers) && offset->kind == CKPT_INT && !offset->u.integer &&
+	       !sets_bits(item(call->args, strcmp(call->func->u.global->name, "_rebuild_tensor_v3") ? 6 : 7));
 }
 
 static bool is_wide(const struct ckpt_value *dtype)

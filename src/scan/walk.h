@@ -106,7 +106,10 @@ bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value
 /* Does the opcode take what others left, and so cannot be the first (pickle.c)? */
 bool ckpt_scan_takes_values(uint8_t code);
 
-/* Is it a tensor that begins where its storage does? torch 2.14 takes states of generators, and nested tensors, from elsewhere if not. */
+/*
+ * Is it a tensor that begins where its storage does, and has no metadata? torch 2.14 takes states of generators, and nested tensors,
+ * from elsewhere if not; and it reads the bytes of a state as they lie there, negated or not.
+ */
 bool ckpt_scan_begins_storage(const struct ckpt_value *v);
 
 /*

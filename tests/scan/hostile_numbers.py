@@ -71,6 +71,10 @@ def generators():
     for offset in (1, 16, 64):
         both("generator_offset_%d" % offset, lambda s, offset=offset: NAME("torch", "Generator") + value(("cpu",)) + b"R" + value((1, None, reduce_("torch._utils", "_rebuild_tensor_v2", s.storage("Byte", [0] * offset + state), offset, (5056,), (1,), False, EMPTY))) + b"b",
              "a state that begins inside of its storage: torch 2.14 takes it from elsewhere", NOT_DECIDED, NOT_DECIDED)
+    either_way = list(struct.pack("<QiiQ", 1, 100, 1, 100) + bytes(5056 - 24))
+    for bit in ("neg", "conj"):
+        both("generator_%s" % bit, lambda s, bit=bit: NAME("torch", "Generator") + value(("cpu",)) + b"R" + value((1, None, reduce_("torch._utils", "_rebuild_tensor_v2", s.storage("Byte", either_way), 0, (5056,), (1,), False, EMPTY, {bit: True}))) + b"b",
+             "a state whose bytes torch reads as they lie, though it is said to be negated", NOT_DECIDED, NOT_DECIDED)
     both("generator_alone", lambda s: value([NAME("torch", "Generator") + value(("cpu",)) + b"R", s.tensor("Byte", state)]), "a generator without a state, and a tensor", FINE)
 
 
