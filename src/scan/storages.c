@@ -104,20 +104,27 @@ static void check_package_call(struct ckpt_scan_walk *w, const struct ckpt_seq *
 	ckpt_scan_find(w->s, CKPT_SCAN_NEEDS_OBJECTS, "call", ckpt_scan_at(w), "a call that torch.package makes with itself as the first argument");
 }
 
+enum { TEXT_OF_KEY = 24 };
+
+/* What torch keeps a storage by: a text, or a number, which is shown in BUFFER. */
+static const char *text_of_key(const struct ckpt_value *key, char buffer[TEXT_OF_KEY], size_t *len)
+{
+	if (key->kind == CKPT_INT) {
+		*len = (size_t)snprintf(buffer, TEXT_OF_KEY, "%lld", (long long)key->u.integer);
+		return buffer;
+	}
+	*len = (size_t)key->u.bytes.len;
+	return key->u.bytes.ptr;
+}
+
 /* Records of these names are numbers, for whoever loads the file. */
 static void note_storage(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 {
-	char number[24];
-	const char *text = key->u.bytes.ptr, *copy;
-	size_t len = (size_t)key->u.bytes.len;
+	char buffer[TEXT_OF_KEY];
+	size_t len;
+	const char *text = text_of_key(key, buffer, &len), *copy = ckpt_arena_copy(w->s->arena, text, len);
 	bool there;
 
-	if (key->kind == CKPT_INT) {
-		snprintf(number, sizeof(number), "%lld", (long long)key->u.integer);
-		text = number;
-		len = strlen(number);
-	}
-	copy = ckpt_arena_copy(w->s->arena, text, len);
 	if (!copy || !ckpt_strmap_insert(w->s->storages, copy, len, key->kind, &there))
 		w->s->no_memory = true;
 }
@@ -133,42 +140,53 @@ static void check_key(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 		not_understood(w, "a key of a storage as bytes of Python 2, which is another one by the encoding that a loader is told");
 }
 
-enum { IS_ON_META = 1, IS_EMPTY = 2 };
+/* What was said of a storage, or of a view of one, where it was mentioned first. */
+struct said {
+	const char *class;
+	const struct said *whole; /* of what it is a view; NULL: of nothing */
+	int64_t first, count; /* of items */
+	bool is_on_meta;
+};
 
-/*
- * torch makes one storage for a key, at its first mention. Streams may have views of it with
- * another class, which 1.7 does not know.
- */
-static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
+static bool is_same(const struct said *a, const struct said *b)
 {
-	const struct ckpt_value *key = id->items[2];
-	const char *cls = id->items[1]->kind == CKPT_GLOBAL ? id->items[1]->u.global->name : "";
-	uint64_t said = (uint64_t)id->items[4]->u.integer * 0x9E3779B97F4A7C15, *there;
+	return !strcmp(a->class, b->class) && a->whole == b->whole && a->first == b->first && a->count == b->count && a->is_on_meta == b->is_on_meta;
+}
+
+/* What is kept of a pickle lives as long as that; a package's pickles share all. NULL: no memory. */
+static const struct said *keep_said(struct ckpt_scan_walk *w, const char *key, size_t len, const struct said *said)
+{
 	struct ckpt_strmap *map = w->s->said_in_package ? w->s->said_in_package : &w->said;
-	bool was_there;
+	struct ckpt_arena *arena = map == &w->said ? w->m.arena : w->s->arena;
+	struct said *kept = ckpt_arena_alloc(arena, sizeof(*kept));
+	bool there;
 
-	w->has_quantized |= ckpt_dtype_is_quantized(ckpt_dtype_of_storage(cls));
-	if (!ckpt_scan_is_text(key))
-		return;
-	while (*cls)
-		said = (said ^ (uint8_t)*cls++) * 0x100000001B3;
-	said = said << 2 | (id->items[4]->u.integer ? 0 : IS_EMPTY) | (ckpt_value_is_str(id->items[3], "meta") ? IS_ON_META : 0);
-	there = ckpt_strmap_find(map, key->u.bytes.ptr, (size_t)key->u.bytes.len);
-	was_there = there;
-	if (!there) { /* a package's keys live longer than the pickle */
-		const char *copy = map == &w->said ? key->u.bytes.ptr : ckpt_arena_copy(w->s->arena, key->u.bytes.ptr, (size_t)key->u.bytes.len);
+	key = ckpt_arena_copy(arena, key, len);
+	if (!kept || !key)
+		return NULL;
+	*kept = *said;
+	kept->class = ckpt_arena_copy(arena, said->class, strlen(said->class) + 1);
+	return kept->class && ckpt_strmap_insert(map, key, len, (uintptr_t)kept, &there) ? kept : NULL;
+}
 
-		there = copy ? ckpt_strmap_insert(map, copy, (size_t)key->u.bytes.len, said, &was_there) : NULL;
-	}
-	w->s->no_memory |= !there;
-	if (!there || !was_there || *there == said)
-		return;
+/* What was said under KEY first, whole storages and views alike: torch keeps both in one dict, and takes the first. */
+static const struct said *first_said(struct ckpt_scan_walk *w, const struct ckpt_value *key, const struct said *said)
+{
+	char buffer[TEXT_OF_KEY];
+	size_t len;
+	const char *text = text_of_key(key, buffer, &len);
+	const uint64_t *found = ckpt_strmap_find(w->s->said_in_package ? w->s->said_in_package : &w->said, text, len);
+	const struct said *first = found ? (const struct said *)(uintptr_t)*found : keep_said(w, text, len, said);
+
+	w->s->no_memory |= !first;
+	if (!first || is_same(first, said))
+		return first;
 	/* torch 1.13 keeps the first, with or without numbers; 2.6 does not keep one without, and swaps the bytes of as many as the next is said to have */
-	if ((*there ^ said) & IS_ON_META)
+	if (first->is_on_meta != said->is_on_meta)
 		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "storage", ckpt_scan_at(w), "a storage that is on the device meta, without numbers, and elsewhere");
-	else if (said & IS_ON_META)
+	else if (said->is_on_meta)
 		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "storage", ckpt_scan_at(w), "a storage on the device meta that is said to be of two classes, or lengths");
-	else if ((*there ^ said) & IS_EMPTY)
+	else if (!first->count != !said->count)
 		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "storage", ckpt_scan_at(w), "a storage that is said to be empty, and not to be");
 	w->has_two_classes = true;
 	/* torch.package gives the bytes of the first mention the class of each */
@@ -176,6 +194,25 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "storage", ckpt_scan_at(w), "a storage of a package that is said to be of two classes, or lengths");
 	else
 		ckpt_scan_find(w->s, CKPT_SCAN_PLAIN, "note", ckpt_scan_at(w), "a storage that is said to be of two classes, or lengths");
+	return first;
+}
+
+/*
+ * torch makes one storage for a key, at its first mention. Streams may have views of it with
+ * another class, which 1.7 does not know.
+ */
+static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
+{
+	struct said said = { .class = id->items[1]->kind == CKPT_GLOBAL ? id->items[1]->u.global->name : "", .count = id->items[4]->u.integer, .is_on_meta = ckpt_value_is_str(id->items[3], "meta") };
+	const struct ckpt_value *const *view = id->count == 6 && id->items[5]->kind == CKPT_TUPLE ? id->items[5]->u.seq.items : NULL;
+
+	w->has_quantized |= ckpt_dtype_is_quantized(ckpt_dtype_of_storage(said.class));
+	said.whole = first_said(w, id->items[2], &said);
+	if (!view || !said.whole) /* (key, first item, number of items) */
+		return;
+	said.first = view[1]->u.integer;
+	said.count = view[2]->u.integer;
+	first_said(w, view[0], &said);
 }
 
 void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid)

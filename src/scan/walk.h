@@ -43,9 +43,8 @@ struct ckpt_scan_walk {
 	uint32_t grown_count, grown_cap;
 	const struct ckpt_value **kept_attributes; /* malloc: dicts that tensors keep for their attributes */
 	uint32_t kept_attributes_count, kept_attributes_cap;
-	/* of storages by their keys: class and length, hashed */
 	bool has_texts_as_keys, has_python2_keys; /* of storages and views */
-	struct ckpt_strmap said;
+	struct ckpt_strmap said; /* of storages and views by their keys: what was said first (storages.c) */
 	/*
 	 * of storages in bytes of the pickle, by the address of these: of struct ckpt_scan_storage,
 	 * in the arena

@@ -245,6 +245,34 @@ def views_in_bytes():
             sample("view_in_bytes_%s_%s.pkl" % (kind, name), proto(2, body), "a quantized tensor over a view that is in bytes", wanted if kind != "QUInt4x2" or wanted is NOT_PLAIN or view is None else NOT_PLAIN)
 
 
+def storages_said_twice():
+    """Of a key torch takes what was said first, of a view and of what it is a view of."""
+    scheme = b"(" + NAME("torch", "per_tensor_affine") + b"G?\xf0" + bytes(6) + b"K\x00t"
+
+    def said(kind, key, count, view=None):
+        return value(("storage", NAME("torch", kind + "Storage"), key, "cpu", count, view)) + b"Q"
+
+    for kind in ("QInt8", "QUInt8", "Char"):
+        for name, first, last, roots, wanted in (
+            ("same", said(kind, "0", 8, ("v", 0, 8)), said(kind, "0", 8, ("v", 0, 8)), {"0": 8}, FINE),
+            ("other_view", said(kind, "0", 8, ("u", 7, 1)), said(kind, "0", 8, ("v", 0, 8)), {"0": 8}, FINE),
+            ("view", said(kind, "0", 8, ("v", 7, 1)), said(kind, "0", 8, ("v", 0, 8)), {"0": 8}, NOT_PLAIN),
+            ("view_of_as_many", said(kind, "0", 8, ("v", 4, 4)), said(kind, "0", 8, ("v", 0, 4)), {"0": 8}, NOT_PLAIN),
+            ("view_of_another", said(kind, "1", 1, ("v", 0, 1)), said(kind, "0", 8, ("v", 0, 8)), {"1": 1, "0": 8}, NOT_PLAIN),
+            ("view_of_itself", said(kind, "0", 8, ("0", 0, 1)), said(kind, "0", 8), {"0": 8}, NOT_PLAIN),
+            ("view_with_a_number", said(kind, "0", 8, (3, 0, 1)), said(kind, "0", 8, (3, 0, 8)), {"0": 8}, NOT_PLAIN),
+            ("whole", said(kind, "v", 1), said(kind, "0", 8, ("v", 0, 8)), {"v": 1, "0": 8}, NOT_PLAIN),
+            ("whole_later", said(kind, "0", 8, ("v", 0, 1)), said(kind, "v", 8), {"0": 8}, NOT_PLAIN | {"inconsistent"}),
+            ("count", said(kind, "0", 1), said(kind, "0", 8), {"0": 1}, NOT_PLAIN),
+            ("number", said(kind, 0, 1), said(kind, 0, 8), {0: 1}, NOT_PLAIN | {"inconsistent"}),
+            ("number_once", said(kind, 0, 8), said(kind, 0, 8), {0: 8}, NOT_PLAIN | {"inconsistent"}),
+        ):
+            count = 4 if name == "view_of_as_many" else 8
+            inner = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, first + b"0" + last), keys=proto(2, value(list(roots))), stored=b"".join(struct.pack("<q", n) + bytes(n) for n in roots.values()))))
+            rest = value(0) + value((count,)) + value((1,)) + (scheme if kind != "Char" else b"") + b"\x89" + HOOKS + b"tR"
+            sample("storage_said_twice_%s_%s.pkl" % (kind, name), proto(2, NAME("torch._utils", "_rebuild_qtensor" if kind != "Char" else "_rebuild_tensor_v2") + b"(" + inner + rest), "a storage in bytes, of which two things are said under one key", wanted)
+
+
 def numbers_of_uuids():
     """A UUID has 128 bits."""
     for name, data, wanted in (("most", b"\xff" * 16 + b"\0", FINE), ("more", bytes(16) + b"\1", NOT_PLAIN), ("negative", b"\xff" * 9, NOT_PLAIN), ("minus", b"\xff", NOT_PLAIN), ("small", b"\5", FINE), ("wide", bytes(15) + b"\x7f", FINE), ("high", bytes(15) + b"\x80", NOT_PLAIN)):
@@ -462,6 +490,7 @@ wrappers()
 packed_items()
 wide_views()
 views_in_bytes()
+storages_said_twice()
 wide_records()
 numbers_of_uuids()
 without_a_quantizer()

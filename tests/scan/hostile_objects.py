@@ -526,7 +526,7 @@ def keywords():
 def two_classes():
     """A storage is of the class that it was first mentioned with, whatever a later mention says: zero points, and the width of the numbers, are not those of the mention at hand."""
     def stored(kind, key, numel, view=b""):
-        view = value(("v", 0, numel)) if view == "whole" else view
+        view = value(("v" + key, 0, numel)) if view == "whole" else view
         return b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(numel) + view + b"tQ"
 
     def tensor(kind, key, numel, size, view=b""):
