@@ -114,6 +114,20 @@ def sparse():
     both("coo_parameter", coo(wrap=True), "indices that are a parameter", NOT_DECIDED)
     both("coo_location", coo(location="cuda:0"), "indices on another device, from which torch copies them", FINE, NOT_DECIDED)
 
+    def one_entry(strides, sizes=(1, 3)):
+        where = [0] * sizes[0]
+        return lambda s: reduce_("torch._utils", "_rebuild_sparse_tensor", COO, (s.tensor("Long", where, (1, sizes[0])), s.tensor("Float", values, sizes, strides), (4, *sizes[1:])))
+
+    for strides in ((3, 1), (0, 1), (1, 1), (2, 1)):
+        both("coo_entry_%d_%d" % strides, one_entry(strides), "one entry of three values", FINE)
+    for strides in ((4, 1), (64, 1), (2**62, 1)):
+        both("coo_entry_%d_%d" % strides, one_entry(strides), "the stride of one entry, which torch takes for its length", NOT_DECIDED)
+    for sizes, strides, wanted in (((3, 0), (1, 1), FINE), ((3, 0), (64, 1), NOT_DECIDED), ((1, 1, 3), (3, 3, 1), FINE), ((1, 1, 3), (64, 3, 1), NOT_DECIDED), ((1, 1, 3), (64, 64, 1), NOT_DECIDED), ((1, 3, 1), (3, 1, 1), FINE), ((1,), (1,), FINE), ((1,), (9,), NOT_DECIDED)):
+        both("coo_entry_of_%s_%s" % ("_".join(map(str, sizes)), "_".join(map(str, strides))), one_entry(strides, sizes), "the stride of one entry, or of none", wanted)
+    for strides, wanted in (((1,), FINE), ((5,), NOT_DECIDED)):
+        both("csr_entry_%d" % strides, lambda s, strides=strides: reduce_("torch._utils", "_rebuild_sparse_csr_tensor", CSR, (
+            s.tensor("Long", [0, 1, 1, 1, 1]), s.tensor("Long", [2]), s.tensor("Float", [1.0], (1,), strides), (4, 5))), "the same in rows", wanted)
+
     for location in ("meta", "meta:0"):
         both("coo_%s" % location.replace(":", "_"), coo(location=location), "indices that are not there: where the load breaks off behind it, the next one fails", NOT_DECIDED)
         both("coo_%s_all" % location.replace(":", "_"), lambda s, location=location: reduce_("torch._utils", "_rebuild_sparse_tensor", COO, (
