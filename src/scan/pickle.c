@@ -73,6 +73,14 @@ static const struct ckpt_value *make_tuple(struct ckpt_scan_walk *w,
 	return v;
 }
 
+/* Without arguments CPython makes an instance of a class by __new__() alone (_instantiate() of pickle.py); what is no class it calls. */
+static bool is_class_of_table(const struct ckpt_value *func)
+{
+	const struct ckpt_scan_rule *rule = func->kind == CKPT_GLOBAL ? ckpt_scan_rule(func->u.global->module, func->u.global->name) : NULL;
+
+	return rule && rule->kind == CKPT_SCAN_DATA && !rule->is_function;
+}
+
 /* INST and OBJ: everything above the mark. */
 static void call_marked(struct ckpt_scan_walk *w, const struct ckpt_value *func)
 {
@@ -89,7 +97,7 @@ static void call_marked(struct ckpt_scan_walk *w, const struct ckpt_value *func)
 	}
 	if (count > CKPT_SCAN_FEW_ARGS) /* of fewer ckpt_scan_called() looks for functions */
 		ckpt_scan_kept(w, items, count);
-	ckpt_scan_called(w, CKPT_CALL_REDUCE, func, make_tuple(w, items, count), NULL);
+	ckpt_scan_called(w, !count && is_class_of_table(func) ? CKPT_CALL_NEWOBJ : CKPT_CALL_REDUCE, func, make_tuple(w, items, count), NULL);
 }
 
 /* ---- names ---- */

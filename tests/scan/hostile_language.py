@@ -495,6 +495,12 @@ def made_by_new():
     for name, module in (("list", "builtins"), ("dict", "builtins"), ("set", "builtins"), ("OrderedDict", "collections"), ("deque", "collections"), ("defaultdict", "collections")):
         sample("fine_new_%s.pkl" % name, proto(2, NAME(module, name) + b")\x81"), "an empty one", {"plain"})
     both("new_path", NAME("pathlib", "PosixPath") + b")\x81", "a path without parts")
+    # without arguments these two make an instance as NEWOBJ does
+    for module, name, wanted in (("pathlib", "PosixPath", NOT_PLAIN), ("pathlib", "PurePosixPath", NOT_PLAIN), ("pathlib", "WindowsPath", NOT_PLAIN), ("pathlib", "PureWindowsPath", NOT_PLAIN), ("pathlib._local", "PosixPath", NOT_PLAIN),
+                                 ("collections", "OrderedDict", {"plain"}), ("collections", "deque", {"plain"}), ("builtins", "ValueError", {"plain"})):
+        for way, body in (("obj", b"(" + NAME(module, name) + b"o"), ("inst", b"(i%s\n%s\n" % (module.encode(), name.encode()))):
+            both("new_by_%s_%s_%s" % (way, module, name), body, "an instance without arguments", wanted)
+    both("new_by_obj_with_parts", b"(" + NAME("pathlib", "PosixPath") + value("a") + b"o", "a path, which is called", {"plain"})
 
 
 def full_deques():
