@@ -58,9 +58,9 @@ class Tensors:
         module = "torch.storage" if name == "UntypedStorage" else "torch"
         count = count_of(key) * (self.rng.choice([1] * 20 + [2, 0]))
         if self.kind == self.BARE or self.rng.random() < 0.03:      # as pickle.dump writes it
-            pid = b"(" + files.text("storage") + files.glob(module, name) + files.text(key) + files.text("cpu") + ints([count_of(key)])[1:-1] + b"NtQ"
+            mention = b"(" + files.text("storage") + files.glob(module, name) + files.text(key) + files.text("cpu") + ints([count_of(key)])[1:-1]
             data = struct.pack("<q", count_of(key)) + stored_bytes(key)
-            inner = MAGIC + VERSION + FACTS + proto(2, pid) + proto(2, b"](" + files.text(key) + b"e") + data
+            inner = MAGIC + VERSION + FACTS + proto(2, self.earlier_mention(mention) + mention + self.view_of(key) + b"tQ") + proto(2, b"](" + files.text(key) + b"e") + data
             return self.glob("torch.storage", "_load_from_bytes") + self.tuple(self.bytes_of(inner)) + b"R"
         self.storages[key] = name
         place = self.rng.choice(["cpu"] * 20 + ["cuda:0", "meta", ""] if not self.all_on_meta else ["meta"] * 9 + ["cpu"])
@@ -68,6 +68,17 @@ class Tensors:
             module, name = "torch", self.rng.choice(["FloatStorage", "DoubleStorage", "ByteStorage", "LongStorage", "QUInt4x2Storage"])
             count = self.rng.choice([count, count, 0, count * 2, 1 << 20])
         return b"(" + files.text("storage") + self.glob(module, name) + files.text(key) + files.text(place) + ints([count])[1:-1] + (b"Nt" if self.kind == self.STREAM else b"t") + b"Q"
+
+    def view_of(self, key):
+        if self.rng.random() < 0.6:
+            return b"N"
+        whole = (0, count_of(key))
+        first, count = self.rng.choice([whole, whole, whole, (1, count_of(key) - 1), (0, 1), (count_of(key) - 1, 1), (0, 0)])
+        return b"(" + files.text(self.rng.choice(["v", "v", "v", "w", key])) + ints([first, count])[1:-1] + b"t"
+
+    def earlier_mention(self, mention):
+        """Of the same storage, or of a view of it: torch takes what was said first."""
+        return mention + self.view_of(self.rng.choice(sorted(STORAGES))) + b"tQ0" if self.rng.random() < 0.2 else b""
 
     def over(self, key, offset, shape, stride, *metadata):
         """A tensor over that storage, nearly always."""
@@ -122,7 +133,8 @@ class Tensors:
         count = self.rng.choice([0, 1, 2, 2, 4])
         dims, dense = self.rng.choice([1, 2, 2, 3]), self.rng.choice([0, 0, 1])
         indices = self.over(self.rng.choice(["rows", "rows", "ones", "crow"]), self.rng.choice([0, 0, 1, 4]), [dims, count], [self.rng.choice([count, count, 1]), 1])
-        values = self.over(self.values(["0", "2", "cf", "cd", "bool"]), 0, [count] + [2] * dense, [2, 1][1 - dense:] if dense else [1])
+        step = self.rng.choice([1 + dense] * 6 + [0, 2, 64]) if count < 2 else 1 + dense
+        values = self.over(self.values(["0", "2", "cf", "cd", "bool"]), 0, [count] + [2] * dense, [step] + [1] * dense)
         sizes = ints([self.rng.choice([6, 6, 5, 3, 0])] * dims + [2] * dense)
         # torch 2.1 and later say whether it is coalesced
         return self.glob("torch._utils", "_rebuild_sparse_tensor") + b"(" + self.layout_named("sparse_coo") + self.tuple(
