@@ -449,7 +449,7 @@ struct numbers {
 	enum ckpt_dtype dtype;
 	int64_t count;
 	bool is_contiguous;
-	bool is_spread; /* contiguous, since where there is one item, or none, a stride does not count; and yet one is longer than what it steps over */
+	bool has_odd_first_stride; /* though it is contiguous: where there is one item, or none, strides do not count */
 	bool has_bits; /* negative or conjugated: torch copies them where it needs the numbers */
 	const struct ckpt_value *location; /* whatever the file says; NULL: the storage has none */
 };
@@ -480,13 +480,14 @@ static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value 
 		out->location = item(item(args, 0)->u.persid.pid, 3);
 	for (uint32_t i = sizes; i-- > 0;) {
 		out->is_contiguous &= size[i] == 1 || stride[i] == step;
-		out->is_spread |= stride[i] > least;
+		if (i == 0) /* it steps over LEAST */
+			out->has_odd_first_stride = stride[i] > least || (size[i] == 1 && sizes > 1 && stride[i] != least);
 		if (__builtin_mul_overflow(step, size[i], &step) || (size[i] && __builtin_mul_overflow(least, size[i], &least)))
 			return false;
 	}
 	out->count = step;
 	out->is_contiguous |= !step; /* there are none */
-	out->is_spread &= out->is_contiguous;
+	out->has_odd_first_stride &= out->is_contiguous;
 	return out->dtype != CKPT_DTYPE_UNKNOWN;
 }
 
@@ -529,8 +530,8 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 		return "a sparse tensor whose indices are not both int64, or int32";
 	if (tensors == 3 && (!n[0].is_contiguous || !n[1].is_contiguous))
 		return "a sparse tensor whose indices are not one behind the other: torch copies them";
-	if (tensors > 1 && n[tensors - 1].is_spread)
-		return "a sparse tensor of one entry, or an empty one, whose values have a longer stride than they are long: torch reads, and writes, so many";
+	if (tensors > 1 && n[tensors - 1].has_odd_first_stride)
+		return "a sparse tensor of one entry, or none, with values whose stride is not the length of an entry: torch reads, and writes, so many numbers";
 	for (uint32_t i = 0; i < tensors && is_later; i++)
 		if (n[i].has_bits)
 			return "a sparse tensor of negative or conjugated parts: torch copies them before it reads the bytes of the stream's storages";

@@ -118,11 +118,9 @@ def sparse():
         where = [0] * sizes[0]
         return lambda s: reduce_("torch._utils", "_rebuild_sparse_tensor", COO, (s.tensor("Long", where, (1, sizes[0])), s.tensor("Float", values, sizes, strides), (4, *sizes[1:])))
 
-    for strides in ((3, 1), (0, 1), (1, 1), (2, 1)):
-        both("coo_entry_%d_%d" % strides, one_entry(strides), "one entry of three values", FINE)
-    for strides in ((4, 1), (64, 1), (2**62, 1)):
-        both("coo_entry_%d_%d" % strides, one_entry(strides), "the stride of one entry, which torch takes for its length", NOT_DECIDED)
-    for sizes, strides, wanted in (((3, 0), (1, 1), FINE), ((3, 0), (64, 1), NOT_DECIDED), ((1, 1, 3), (3, 3, 1), FINE), ((1, 1, 3), (64, 3, 1), NOT_DECIDED), ((1, 1, 3), (64, 64, 1), NOT_DECIDED), ((1, 3, 1), (3, 1, 1), FINE), ((1,), (1,), FINE), ((1,), (9,), NOT_DECIDED)):
+    for step in (3, 0, 1, 2, 4, 64, 2**62):
+        both("coo_entry_%d" % step, one_entry((step, 1)), "the stride of one entry, which torch takes for its length", FINE if step == 3 else NOT_DECIDED)
+    for sizes, strides, wanted in (((3, 0), (1, 1), FINE), ((3, 0), (64, 1), NOT_DECIDED), ((1, 1, 3), (3, 3, 1), FINE), ((1, 1, 3), (64, 3, 1), NOT_DECIDED), ((1, 1, 3), (64, 64, 1), NOT_DECIDED), ((1, 1, 3), (3, 64, 1), FINE), ((1, 3, 1), (3, 1, 1), FINE), ((1,), (1,), FINE), ((1,), (0,), FINE), ((1,), (9,), NOT_DECIDED)):
         both("coo_entry_of_%s_%s" % ("_".join(map(str, sizes)), "_".join(map(str, strides))), one_entry(strides, sizes), "the stride of one entry, or of none", wanted)
     for strides, wanted in (((1,), FINE), ((5,), NOT_DECIDED)):
         both("csr_entry_%d" % strides, lambda s, strides=strides: reduce_("torch._utils", "_rebuild_sparse_csr_tensor", CSR, (
