@@ -576,7 +576,7 @@ static void check_data(struct ckpt_scan_checked_call *c)
 	switch ((enum ckpt_scan_call)rule->call) {
 	case CKPT_CALL_GROUP:
 		if (!ckpt_scan_are_in_one_group(c->w, ckpt_scan_arg(c->args, 1)))
-			say_not_understood(c, "with an exception that is in a group already: Python shows it each time");
+			say_not_understood(c, "with what is no exception, or one that is in a group already: Python shows it each time");
 		return;
 	case CKPT_CALL_NEVER:
 	case CKPT_CALL_OF_PACKAGE:

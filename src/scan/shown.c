@@ -109,6 +109,15 @@ void ckpt_scan_check_shown(struct ckpt_scan_walk *w)
 		}
 }
 
+/* One of the table, or what a class makes of which nobody knows. */
+static bool may_be_exception(const struct ckpt_value *v)
+{
+	const struct ckpt_value *func = v->kind == CKPT_CALL ? v->u.call->func : &ckpt_value_none;
+	const struct ckpt_scan_rule *rule = func->kind == CKPT_GLOBAL ? ckpt_scan_rule(func->u.global->module, func->u.global->name) : NULL;
+
+	return rule && (rule->kind != CKPT_SCAN_DATA || ckpt_scan_is_exception(rule));
+}
+
 bool ckpt_scan_are_in_one_group(struct ckpt_scan_walk *w, const struct ckpt_value *exceptions)
 {
 	if (!ckpt_scan_may_look(w, exceptions->u.seq.count))
@@ -116,10 +125,9 @@ bool ckpt_scan_are_in_one_group(struct ckpt_scan_walk *w, const struct ckpt_valu
 	for (uint32_t i = 0; i < exceptions->u.seq.count; i++) {
 		const struct ckpt_value *v = exceptions->u.seq.items[i];
 
-		if (v->flags & CKPT_SCAN_USED)
+		if (v->flags & CKPT_SCAN_USED || !may_be_exception(v))
 			return false;
-		if (v->kind == CKPT_CALL)
-			ckpt_scan_mark(v, CKPT_SCAN_USED);
+		ckpt_scan_mark(v, CKPT_SCAN_USED);
 	}
 	return true;
 }
