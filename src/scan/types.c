@@ -448,6 +448,7 @@ bool ckpt_scan_may_be_quantized(struct ckpt_scan_walk *w, const struct ckpt_valu
 struct numbers {
 	enum ckpt_dtype dtype;
 	int64_t count;
+	bool is_repeated; /* there are more than lie in the storage from where it begins */
 	bool is_contiguous;
 	bool has_odd_first_stride; /* though it is contiguous: where there is one item, or none, strides do not count */
 	bool has_bits; /* negative or conjugated: torch copies them where it needs the numbers */
@@ -488,7 +489,10 @@ static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value 
 	out->count = step;
 	out->is_contiguous |= !step; /* there are none */
 	out->has_odd_first_stride &= out->is_contiguous;
-	return out->dtype != CKPT_DTYPE_UNKNOWN;
+	if (out->dtype == CKPT_DTYPE_UNKNOWN || item(args, 1)->kind != CKPT_INT || __builtin_add_overflow(item(args, 1)->u.integer, step, &least))
+		return false;
+	out->is_repeated = step && least > (int64_t)(storage.nbytes / ckpt_dtype_size(out->dtype));
+	return true;
 }
 
 /* To go from one device to another, numbers are copied. */
@@ -530,6 +534,8 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 		return "a sparse tensor whose indices are not both int64, or int32";
 	if (tensors == 3 && (!n[0].is_contiguous || !n[1].is_contiguous))
 		return "a sparse tensor whose indices are not one behind the other: torch copies them";
+	if (tensors == 3 && n[2].is_repeated)
+		return "a sparse tensor in rows with more values than lie in their storage: torch reads so many to sum them up";
 	if (tensors > 1 && n[tensors - 1].has_odd_first_stride)
 		return "a sparse tensor of one entry, or none, with values whose stride is not the length of an entry: torch reads, and writes, so many numbers";
 	for (uint32_t i = 0; i < tensors && is_later; i++)

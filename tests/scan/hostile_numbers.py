@@ -122,6 +122,10 @@ def sparse():
         both("coo_entry_%d" % step, one_entry((step, 1)), "the stride of one entry, which torch takes for its length", FINE if step == 3 else NOT_DECIDED)
     for sizes, strides, wanted in (((3, 0), (1, 1), FINE), ((3, 0), (64, 1), NOT_DECIDED), ((1, 1, 3), (3, 3, 1), FINE), ((1, 1, 3), (64, 3, 1), NOT_DECIDED), ((1, 1, 3), (64, 64, 1), NOT_DECIDED), ((1, 1, 3), (3, 64, 1), FINE), ((1, 3, 1), (3, 1, 1), FINE), ((1,), (1,), FINE), ((1,), (0,), FINE), ((1,), (9,), NOT_DECIDED)):
         both("coo_entry_of_%s_%s" % ("_".join(map(str, sizes)), "_".join(map(str, strides))), one_entry(strides, sizes), "the stride of one entry, or of none", wanted)
+    for name, numbers, offset, strides, wanted in (("whole", values, 0, (1,), FINE), ("column", values * 3, 0, (3,), FINE), ("one", values[:1], 0, (0,), NOT_DECIDED), ("all_one", values, 0, (0,), FINE), ("behind", values, 1, (0,), NOT_DECIDED), ("last", values * 2, 3, (0,), FINE)):
+        for version in (2, 3):
+            both("csr_repeated_%s_%d" % (name, version), lambda s, numbers=numbers, offset=offset, strides=strides, version=version: reduce_("torch._utils", "_rebuild_sparse_csr_tensor", CSR, (
+                s.tensor("Long", [0, 1, 1, 2, 3]), s.tensor("Long", columns), reduce_("torch._utils", "_rebuild_tensor_v%d" % version, s.storage("Float", numbers), offset, (3,), strides, False, EMPTY, *([NAME("torch", "float32")] if version == 3 else [])), (4, 5))), "values of which torch reads as many as there are", wanted)
     for strides, wanted in (((1,), FINE), ((5,), NOT_DECIDED)):
         both("csr_entry_%d" % strides, lambda s, strides=strides: reduce_("torch._utils", "_rebuild_sparse_csr_tensor", CSR, (
             s.tensor("Long", [0, 1, 1, 1, 1]), s.tensor("Long", [2]), s.tensor("Float", [1.0], (1,), strides), (4, 5))), "the same in rows", wanted)

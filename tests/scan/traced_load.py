@@ -331,7 +331,7 @@ def numbers(value):
 
 
 WAYS = (
-    copy.deepcopy, lambda t: t.clone(), lambda t: t.detach(), lambda t: t.sum(), lambda t: t.to(torch.float64), lambda t: t.contiguous(), lambda t: t + t, lambda t: t == t, lambda t: t.numpy(), lambda t: t.to_dense(), lambda t: t.to_sparse(),
+    copy.deepcopy, lambda t: t.clone(), lambda t: t.detach(), lambda t: t.sum(), lambda t: t.sum(0, keepdim=True), lambda t: t.to(torch.float64), lambda t: t.contiguous(), lambda t: t + t, lambda t: t == t, lambda t: t.numpy(), lambda t: t.to_dense(), lambda t: t.to_sparse(),
     lambda t: t.coalesce(), lambda t: t.dequantize(), lambda t: t.t(), lambda t: t[0], lambda t: list(t.unbind()), lambda t: t.reshape(-1), lambda t: t.storage().tolist(), lambda t: torch.save(t, io.BytesIO()),
     lambda t: pickle.dumps(t), lambda t: torch.ones(2).to(t.device) if t.layout is torch.strided else None,
 )
