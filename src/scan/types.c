@@ -450,6 +450,7 @@ struct numbers {
 	int64_t count;
 	bool is_repeated; /* there are more than lie in the storage from where it begins */
 	bool is_contiguous;
+	bool has_gaps; /* numbers along the last dimension do not lie one behind the other */
 	bool has_odd_first_stride; /* though it is contiguous: where there is one item, or none, strides do not count */
 	bool has_bits; /* negative or conjugated: torch copies them where it needs the numbers */
 	const struct ckpt_value *location; /* whatever the file says; NULL: the storage has none */
@@ -481,6 +482,8 @@ static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value 
 		out->location = item(item(args, 0)->u.persid.pid, 3);
 	for (uint32_t i = sizes; i-- > 0;) {
 		out->is_contiguous &= size[i] == 1 || stride[i] == step;
+		if (i == sizes - 1)
+			out->has_gaps = size[i] > 1 && stride[i] != 1;
 		if (i == 0) /* it steps over LEAST */
 			out->has_odd_first_stride = stride[i] > least || (size[i] == 1 && sizes > 1 && stride[i] != least);
 		if (__builtin_mul_overflow(step, size[i], &step) || (size[i] && __builtin_mul_overflow(least, size[i], &least)))
@@ -530,6 +533,8 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 			return "a sparse tensor on 'meta', which torch does not write so";
 	if (tensors == 2 && n[0].dtype != CKPT_DTYPE_INT64)
 		return "a sparse tensor whose indices are no int64: torch copies them";
+	if (tensors == 2 && n[0].has_gaps && item(parts, 3)->kind == CKPT_BOOL && item(parts, 3)->u.integer)
+		return "a sparse tensor that is said to be coalesced, whose indices have gaps: torch reads, and believes, what is in these";
 	if (tensors == 3 && ((n[0].dtype != CKPT_DTYPE_INT64 && n[0].dtype != CKPT_DTYPE_INT32) || n[0].dtype != n[1].dtype))
 		return "a sparse tensor whose indices are not both int64, or int32";
 	if (tensors == 3 && (!n[0].is_contiguous || !n[1].is_contiguous))

@@ -140,6 +140,13 @@ def sparse():
     def ordered(rows, columns, coalesced):
         return lambda s: call(NAME("torch._utils", "_rebuild_sparse_tensor"), COO, (s.tensor("Long", rows + columns, (2, len(rows)), (len(rows), 1)), s.tensor("Float", [1.0] * len(rows)), (4, 5), coalesced))
 
+    def gaps(strides, coalesced, numbers):
+        return lambda s: call(NAME("torch._utils", "_rebuild_sparse_tensor"), COO, (s.tensor("Long", numbers, (2, 2), strides), s.tensor("Float", [1.0, 2.0]), (2, 2), *coalesced))
+
+    for strides, numbers, right in (((2, 1), [0, 1, 0, 1], True), ((3, 1), [0, 1, 99, 0, 1], True), ((4, 2), [0, 99, 1, 99, 0, 99, 1], False), ((1, 2), [0, 0, 1, 1], False)):
+        for name, coalesced in (("coalesced", (True,)), ("uncoalesced", (False,)), ("unsaid", ())):
+            both("coo_gaps_%d_%d_%s" % (*strides, name), gaps(strides, coalesced, numbers), "places with others between them, of which torch reads as if there were none", FINE if right or name != "coalesced" else NOT_DECIDED)
+
     many = [n // 5 for n in range(20)] , [n % 5 for n in range(20)]
     for name, places, right in (("sorted", ([0, 0, 1], [1, 4, 0]), True), ("rows", ([1, 0, 2], [0, 1, 2]), False), ("columns", ([0, 0, 1], [4, 1, 0]), False), ("twice", ([0, 0, 1], [1, 1, 0]), False), ("all", many, True), ("last", ([*many[0][:-1], 0], [*many[1][:-1], 0]), False)):
         both("coo_coalesced_" + name, ordered(*places, True), "places in the order that torch wants" if right else "places out of order, of which torch keeps a list", FINE if right else NOT_DECIDED)
