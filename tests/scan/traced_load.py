@@ -308,6 +308,15 @@ def tensors_in(value, found, deep=0):
     return found
 
 
+def computed(sparse):
+    """What torch makes of the numbers of a sparse tensor, which may be of more than it has."""
+    for way in (lambda t: t.to_dense(), lambda t: t.sum(0, keepdim=True).to_dense(), lambda t: t.sum().to_dense()) if small(sparse) else ():
+        try:
+            yield numbers(way(sparse))
+        except (RuntimeError, TypeError, NotImplementedError, ValueError, AttributeError, IndexError):
+            pass
+
+
 def numbers(value):
     """The bytes of its numbers, or what it is if it has none to show."""
     if isinstance(value, torch.Generator):
@@ -322,16 +331,16 @@ def numbers(value):
         if value.layout is not torch.strided:
             value = value.coalesce() if value.layout is torch.sparse_coo else value
             parts = (value._indices(), value._values()) if value.layout is torch.sparse_coo else (value.values(),)
-            return b"".join(numbers(part) for part in parts)
+            return b"".join(numbers(part) for part in parts) + b"".join(computed(value))
         if not small(value):
             return b""
-        return repr(value.detach().tolist() if not value.is_quantized else value.int_repr().tolist()).encode()
+        return repr((value.int_repr().tolist(), value.dequantize().tolist()) if value.is_quantized else value.detach().tolist()).encode()
     except (RuntimeError, TypeError, NotImplementedError, ValueError, AttributeError):
         return b""
 
 
 WAYS = (
-    copy.deepcopy, lambda t: t.clone(), lambda t: t.detach(), lambda t: t.sum(), lambda t: t.sum(0, keepdim=True), lambda t: t.to(torch.float64), lambda t: t.contiguous(), lambda t: t + t, lambda t: t == t, lambda t: t.numpy(), lambda t: t.to_dense(), lambda t: t.to_sparse(),
+    copy.deepcopy, lambda t: t.clone(), lambda t: t.detach(), lambda t: t.sum(), lambda t: t.sum(0, keepdim=True), lambda t: t.to(torch.float64), lambda t: t.contiguous(), lambda t: t + t, lambda t: t == t, lambda t: t.numpy(), lambda t: t.to_dense(), lambda t: t.to_sparse(), lambda t: t.to_sparse_csr(), lambda t: t @ t.t(),
     lambda t: t.coalesce(), lambda t: t.dequantize(), lambda t: t.t(), lambda t: t[0], lambda t: list(t.unbind()), lambda t: t.reshape(-1), lambda t: t.storage().tolist(), lambda t: torch.save(t, io.BytesIO()),
     lambda t: pickle.dumps(t), lambda t: torch.ones(2).to(t.device) if t.layout is torch.strided else None,
 )
