@@ -451,7 +451,7 @@ struct numbers {
 	bool is_repeated; /* there are more than lie in the storage from where it begins */
 	bool is_contiguous;
 	bool has_gaps; /* numbers along the last dimension do not lie one behind the other */
-	bool has_odd_first_stride; /* though it is contiguous: where there is one item, or none, strides do not count */
+	bool has_odd_strides; /* of one in the first dimension, or none: others than torch would give it */
 	bool has_bits; /* negative or conjugated: torch copies them where it needs the numbers */
 	const struct ckpt_value *location; /* whatever the file says; NULL: the storage has none */
 };
@@ -484,14 +484,13 @@ static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value 
 		out->is_contiguous &= size[i] == 1 || stride[i] == step;
 		if (i == sizes - 1)
 			out->has_gaps = size[i] > 1 && stride[i] != 1;
-		if (i == 0) /* it steps over LEAST */
-			out->has_odd_first_stride = stride[i] > least || (size[i] == 1 && sizes > 1 && stride[i] != least);
+		out->has_odd_strides |= stride[i] != least;
 		if (__builtin_mul_overflow(step, size[i], &step) || (size[i] && __builtin_mul_overflow(least, size[i], &least)))
 			return false;
 	}
 	out->count = step;
 	out->is_contiguous |= !step; /* there are none */
-	out->has_odd_first_stride &= out->is_contiguous;
+	out->has_odd_strides &= !step || (sizes && size[0] == 1);
 	if (out->dtype == CKPT_DTYPE_UNKNOWN || item(args, 1)->kind != CKPT_INT || __builtin_add_overflow(item(args, 1)->u.integer, step, &least))
 		return false;
 	out->is_repeated = step && least > (int64_t)(storage.nbytes / ckpt_dtype_size(out->dtype));
@@ -541,8 +540,8 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 		return "a sparse tensor whose indices are not one behind the other: torch copies them";
 	if (tensors == 3 && n[2].is_repeated)
 		return "a sparse tensor in rows with more values than lie in their storage: torch reads so many to sum them up";
-	if (tensors > 1 && n[tensors - 1].has_odd_first_stride)
-		return "a sparse tensor of one entry, or none, with values whose stride is not the length of an entry: torch reads, and writes, so many numbers";
+	if ((tensors == 2 && n[1].has_odd_strides) || (tensors == 3 && n[2].has_odd_strides && n[2].is_contiguous))
+		return "a sparse tensor of one entry, or none, with values whose strides are not those that torch gives them: it takes the first for the length of an entry, and reads and writes so many numbers";
 	for (uint32_t i = 0; i < tensors && is_later; i++)
 		if (n[i].has_bits)
 			return "a sparse tensor of negative or conjugated parts: torch copies them before it reads the bytes of the stream's storages";

@@ -120,7 +120,8 @@ def sparse():
 
     for step in (3, 0, 1, 2, 4, 64, 2**62):
         both("coo_entry_%d" % step, one_entry((step, 1)), "the stride of one entry, which torch takes for its length", FINE if step == 3 else NOT_DECIDED)
-    for sizes, strides, wanted in (((3, 0), (1, 1), FINE), ((3, 0), (64, 1), NOT_DECIDED), ((1, 1, 3), (3, 3, 1), FINE), ((1, 1, 3), (64, 3, 1), NOT_DECIDED), ((1, 1, 3), (64, 64, 1), NOT_DECIDED), ((1, 1, 3), (3, 64, 1), FINE), ((1, 3, 1), (3, 1, 1), FINE), ((1,), (1,), FINE), ((1,), (0,), FINE), ((1,), (9,), NOT_DECIDED)):
+    for sizes, strides, wanted in (((3, 0), (1, 1), FINE), ((3, 0), (64, 1), NOT_DECIDED), ((1, 1, 3), (3, 3, 1), FINE), ((1, 1, 3), (64, 3, 1), NOT_DECIDED), ((1, 1, 3), (64, 64, 1), NOT_DECIDED), ((1, 1, 3), (3, 64, 1), NOT_DECIDED), ((1, 3, 1), (3, 1, 1), FINE), ((1,), (1,), FINE), ((1,), (0,), NOT_DECIDED), ((1,), (9,), NOT_DECIDED),
+                                   ((1, 2), (2, 2), NOT_DECIDED), ((1, 2), (64, 2), NOT_DECIDED), ((1, 1, 2), (4, 4, 2), NOT_DECIDED), ((2, 1), (2, 1), FINE), ((2, 1), (1, 2), FINE)):
         both("coo_entry_of_%s_%s" % ("_".join(map(str, sizes)), "_".join(map(str, strides))), one_entry(strides, sizes), "the stride of one entry, or of none", wanted)
     for name, numbers, offset, strides, wanted in (("whole", values, 0, (1,), FINE), ("column", values * 3, 0, (3,), FINE), ("one", values[:1], 0, (0,), NOT_DECIDED), ("all_one", values, 0, (0,), FINE), ("behind", values, 1, (0,), NOT_DECIDED), ("last", values * 2, 3, (0,), FINE)):
         for version in (2, 3):
