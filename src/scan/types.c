@@ -448,10 +448,10 @@ bool ckpt_scan_may_be_quantized(struct ckpt_scan_walk *w, const struct ckpt_valu
 struct numbers {
 	enum ckpt_dtype dtype;
 	int64_t count;
-	bool is_repeated; /* there are more than lie in the storage from where it begins */
 	bool is_contiguous;
 	bool has_gaps; /* numbers along the last dimension do not lie one behind the other */
-	bool has_odd_strides; /* of one in the first dimension, or none: others than torch would give it */
+	bool is_new, is_turned; /* its strides are those that torch gives a new tensor, or that with the last two dimensions swapped */
+	bool is_one; /* in the first dimension, or there are none */
 	bool has_bits; /* negative or conjugated: torch copies them where it needs the numbers */
 	const struct ckpt_value *location; /* whatever the file says; NULL: the storage has none */
 };
@@ -462,11 +462,25 @@ static bool sets_bits(const struct ckpt_value *metadata)
 	return metadata->kind == CKPT_DICT && metadata->u.seq.count;
 }
 
+/* Are these the strides that torch gives a new tensor? TURNED: one of which the last two dimensions are swapped then. */
+static bool are_strides_of_new(const int64_t *size, const int64_t *stride, uint32_t count, bool turned)
+{
+	int64_t step = 1;
+
+	for (uint32_t i = count; i-- > 0;) {
+		uint32_t at = turned && count > 1 && i + 2 >= count ? 2 * count - 3 - i : i;
+
+		if (stride[at] != step || (size[at] && __builtin_mul_overflow(step, size[at], &step)))
+			return false;
+	}
+	return true;
+}
+
 static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value *v, struct numbers *out)
 {
 	const struct ckpt_value *args = v->kind == CKPT_CALL ? v->u.call->args : &ckpt_value_none, *func = v->kind == CKPT_CALL ? v->u.call->func : &ckpt_value_none;
 	const struct ckpt_scan_rule *rule = func->kind == CKPT_GLOBAL ? rule_of(func->u.global) : NULL;
-	int64_t size[MOST_DIMENSIONS], stride[MOST_DIMENSIONS], step = 1, least = 1;
+	int64_t size[MOST_DIMENSIONS], stride[MOST_DIMENSIONS], step = 1;
 	uint32_t sizes, strides;
 	struct ckpt_scan_storage storage;
 
@@ -484,17 +498,15 @@ static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value 
 		out->is_contiguous &= size[i] == 1 || stride[i] == step;
 		if (i == sizes - 1)
 			out->has_gaps = size[i] > 1 && stride[i] != 1;
-		out->has_odd_strides |= stride[i] != least;
-		if (__builtin_mul_overflow(step, size[i], &step) || (size[i] && __builtin_mul_overflow(least, size[i], &least)))
+		if (__builtin_mul_overflow(step, size[i], &step))
 			return false;
 	}
 	out->count = step;
 	out->is_contiguous |= !step; /* there are none */
-	out->has_odd_strides &= !step || (sizes && size[0] == 1);
-	if (out->dtype == CKPT_DTYPE_UNKNOWN || item(args, 1)->kind != CKPT_INT || __builtin_add_overflow(item(args, 1)->u.integer, step, &least))
-		return false;
-	out->is_repeated = step && least > (int64_t)(storage.nbytes / ckpt_dtype_size(out->dtype));
-	return true;
+	out->is_new = are_strides_of_new(size, stride, sizes, false);
+	out->is_turned = are_strides_of_new(size, stride, sizes, true);
+	out->is_one = !step || (sizes && size[0] == 1);
+	return out->dtype != CKPT_DTYPE_UNKNOWN;
 }
 
 /* To go from one device to another, numbers are copied. */
@@ -538,10 +550,10 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 		return "a sparse tensor whose indices are not both int64, or int32";
 	if (tensors == 3 && (!n[0].is_contiguous || !n[1].is_contiguous))
 		return "a sparse tensor whose indices are not one behind the other: torch copies them";
-	if (tensors == 3 && n[2].is_repeated)
-		return "a sparse tensor in rows with more values than lie in their storage: torch reads so many to sum them up";
-	if ((tensors == 2 && n[1].has_odd_strides) || (tensors == 3 && n[2].has_odd_strides && n[2].is_contiguous))
+	if (tensors == 2 && n[1].is_one && !n[1].is_new)
 		return "a sparse tensor of one entry, or none, with values whose strides are not those that torch gives them: it takes the first for the length of an entry, and reads and writes so many numbers";
+	if (tensors == 3 && !n[2].is_new && !n[2].is_turned)
+		return "a sparse tensor in rows with values that do not lie one behind the other: torch reads them so, to sum them up";
 	for (uint32_t i = 0; i < tensors && is_later; i++)
 		if (n[i].has_bits)
 			return "a sparse tensor of negative or conjugated parts: torch copies them before it reads the bytes of the stream's storages";
