@@ -533,23 +533,27 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 {
 	struct numbers n[3];
 	uint32_t tensors = 0;
+	bool is_coalesced;
 
 	while (tensors < 3 && ckpt_scan_type(w, item(parts, tensors)) == CKPT_TYPE_TENSOR) {
 		if (!numbers_of_tensor(w, item(parts, tensors), &n[tensors]))
 			return "a sparse tensor of parts that are not each made of a storage, of one class";
 		tensors++;
 	}
+	is_coalesced = tensors == 2 && item(parts, 3)->kind == CKPT_BOOL && item(parts, 3)->u.integer;
 	for (uint32_t i = 0; i < tensors; i++)
 		if (is_on_meta(&n[i]))
 			return "a sparse tensor on 'meta', which torch does not write so";
 	if (tensors == 2 && n[0].dtype != CKPT_DTYPE_INT64)
 		return "a sparse tensor whose indices are no int64: torch copies them";
-	if (tensors == 2 && n[0].has_gaps && item(parts, 3)->kind == CKPT_BOOL && item(parts, 3)->u.integer)
+	if (is_coalesced && n[0].has_gaps)
 		return "a sparse tensor that is said to be coalesced, whose indices have gaps: torch reads, and believes, what is in these";
 	if (tensors == 3 && ((n[0].dtype != CKPT_DTYPE_INT64 && n[0].dtype != CKPT_DTYPE_INT32) || n[0].dtype != n[1].dtype))
 		return "a sparse tensor whose indices are not both int64, or int32";
 	if (tensors == 3 && (!n[0].is_contiguous || !n[1].is_contiguous))
 		return "a sparse tensor whose indices are not one behind the other: torch copies them";
+	if (is_coalesced && !n[1].is_new)
+		return "a sparse tensor that is said to be coalesced, with values that do not lie one behind the other: torch reads them so once it is in rows";
 	if (tensors == 2 && n[1].is_one && !n[1].is_new)
 		return "a sparse tensor of one entry, or none, with values whose strides are not those that torch gives them: it takes the first for the length of an entry, and reads and writes so many numbers";
 	if (tensors == 3 && !n[2].is_new && !n[2].is_turned)

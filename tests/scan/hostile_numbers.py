@@ -156,6 +156,13 @@ def sparse():
         for name, coalesced in (("coalesced", (True,)), ("uncoalesced", (False,)), ("unsaid", ())):
             both("coo_gaps_%d_%d_%s" % (*strides, name), gaps(strides, coalesced, numbers), "places with others between them, of which torch reads as if there were none", FINE if right or name != "coalesced" else NOT_DECIDED)
 
+    def values_of(sizes, strides, coalesced):
+        return lambda s: call(NAME("torch._utils", "_rebuild_sparse_tensor"), COO, (s.tensor("Long", [0, 1, 0, 1], (2, 2)), s.tensor("Float", [1.0] * 8, sizes, strides), (2, 2, *sizes[1:]), *coalesced))
+
+    for sizes, strides, right in (((2,), (1,), True), ((2,), (0,), False), ((2,), (2,), False), ((2, 2), (2, 1), True), ((2, 2), (1, 2), False), ((2, 2), (4, 1), False), ((2, 1), (1, 1), True), ((2, 1), (1, 9), False)):
+        for name, coalesced in (("coalesced", (True,)), ("uncoalesced", (False,)), ("unsaid", ())):
+            both("coo_values_of_%s_%s_%s" % ("_".join(map(str, sizes)), "_".join(map(str, strides)), name), values_of(sizes, strides, coalesced), "values that to_sparse_csr() takes as they lie", FINE if right or name != "coalesced" else NOT_DECIDED)
+
     many = [n // 5 for n in range(20)] , [n % 5 for n in range(20)]
     for name, places, right in (("sorted", ([0, 0, 1], [1, 4, 0]), True), ("rows", ([1, 0, 2], [0, 1, 2]), False), ("columns", ([0, 0, 1], [4, 1, 0]), False), ("twice", ([0, 0, 1], [1, 1, 0]), False), ("all", many, True), ("last", ([*many[0][:-1], 0], [*many[1][:-1], 0]), False)):
         both("coo_coalesced_" + name, ordered(*places, True), "places in the order that torch wants" if right else "places out of order, of which torch keeps a list", FINE if right else NOT_DECIDED)
