@@ -528,9 +528,18 @@ static bool is_on_meta(const struct numbers *n)
 	return n->location && ckpt_value_is_text(n->location) && n->location->u.bytes.len >= 4 && !memcmp(n->location->u.bytes.ptr, "meta", 4);
 }
 
-/* (indices, values, ...) or (rows, columns, values, shape) */
-static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_value *parts, bool is_later)
+/* torch.sparse_bsr, or _get_layout("torch.sparse_bsr") */
+static bool has_blocks(const struct ckpt_value *layout)
 {
+	const struct ckpt_value *text = layout->kind == CKPT_CALL ? item(layout->u.call->args, 0) : &ckpt_value_none;
+
+	return ckpt_value_is_global(layout, "torch", "sparse_bsr") || ckpt_value_is_global(layout, "torch", "sparse_bsc") || ckpt_value_is_str(text, "torch.sparse_bsr") || ckpt_value_is_str(text, "torch.sparse_bsc");
+}
+
+/* (layout, (indices, values, ...)) or (layout, (rows, columns, values, shape)) */
+static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_value *args, bool is_later)
+{
+	const struct ckpt_value *parts = item(args, 1);
 	struct numbers n[3];
 	uint32_t tensors = 0;
 	bool is_coalesced;
@@ -556,7 +565,7 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 		return "a sparse tensor that is said to be coalesced, with values that do not lie one behind the other: torch reads them so once it is in rows";
 	if (tensors == 2 && n[1].is_one && !n[1].is_new)
 		return "a sparse tensor of one entry, or none, with values whose strides are not those that torch gives them: it takes the first for the length of an entry, and reads and writes so many numbers";
-	if (tensors == 3 && !n[2].is_new && !n[2].is_turned)
+	if (tensors == 3 && !n[2].is_new && !(n[2].is_turned && has_blocks(item(args, 0))))
 		return "a sparse tensor in rows with values that do not lie one behind the other: torch reads them so, to sum them up";
 	for (uint32_t i = 0; i < tensors && is_later; i++)
 		if (n[i].has_bits)
@@ -657,7 +666,7 @@ const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_r
 		return misfit_of_quantizer(w, args, is_later);
 	if (rule->call == CKPT_CALL_OF_PLACES && rule->args[1] == CKPT_TYPE_SPARSE) {
 		w->has_sparse = true;
-		return misfit_of_sparse(w, item(args, 1), is_later);
+		return misfit_of_sparse(w, args, is_later);
 	}
 	if (rule->call == CKPT_CALL_FROM_BYTES)
 		return is_later && w->has_sparse ? "bytes that are loaded behind a sparse tensor: torch looks at its indices then, before it reads the bytes of the stream's storages" : NULL;

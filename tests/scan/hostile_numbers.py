@@ -132,7 +132,7 @@ def sparse():
         return lambda s: call(NAME("torch._utils", "_rebuild_sparse_tensor"), reduce_("torch.serialization", "_get_layout", layout), (
             s.tensor("Long", [0, 1, 2] * 2, (2, 3)), s.tensor("Long", [0, 1] * 2, (2, 2)), s.tensor("Float", numbers, sizes, strides), (2, 4 if len(sizes) == 4 else 2, 4 if len(sizes) == 4 else 2, *(sizes[2:] if len(sizes) == 3 else ()))))
 
-    for name, sizes, strides, wanted in (("fine", (2, 2), (2, 1), FINE), ("zero", (2, 2), (4, 0), NOT_DECIDED), ("apart", (2, 2), (4, 1), NOT_DECIDED), ("hybrid", (2, 2, 2), (4, 2, 1), FINE), ("hybrid_one", (2, 2, 1), (2, 1, 1), FINE), ("hybrid_wide", (2, 2, 1), (2, 1, 64), NOT_DECIDED),
+    for name, sizes, strides, wanted in (("fine", (2, 2), (2, 1), FINE), ("zero", (2, 2), (4, 0), NOT_DECIDED), ("apart", (2, 2), (4, 1), NOT_DECIDED), ("hybrid", (2, 2, 2), (4, 2, 1), FINE), ("turned_batches", (2, 2), (1, 2), NOT_DECIDED), ("turned_hybrid", (2, 2, 2), (4, 1, 2), NOT_DECIDED), ("hybrid_one", (2, 2, 1), (2, 1, 1), FINE), ("hybrid_wide", (2, 2, 1), (2, 1, 64), NOT_DECIDED),
                                          ("blocks", (2, 2, 2, 2), (8, 4, 2, 1), FINE), ("turned", (2, 2, 2, 2), (8, 4, 1, 2), FINE), ("blocks_apart", (2, 2, 2, 2), (16, 8, 2, 1), NOT_DECIDED), ("blocks_zero", (2, 2, 2, 2), (8, 4, 2, 0), NOT_DECIDED)):
         both("csr_batches_%s" % name, batches(sizes, strides, "torch.sparse_bsr" if len(sizes) == 4 else "torch.sparse_csr"), "values of batches, which torch reads one behind the other", wanted)
     for strides, wanted in (((1,), FINE), ((5,), NOT_DECIDED)):
