@@ -100,13 +100,6 @@ static struct extent extent_of_call(const struct ckpt_scan_rule *rule,
 				    const struct ckpt_value *args, const struct ckpt_value *state,
 				    unsigned depth);
 
-static const struct ckpt_scan_rule *rule_of_function(const struct ckpt_value *func)
-{
-	return func->kind == CKPT_GLOBAL
-		       ? ckpt_scan_rule(func->u.global->module, func->u.global->name)
-		       : NULL;
-}
-
 /* How many sizes V is; -1: it is no shape. */
 static int64_t count_sizes(const struct ckpt_value *v)
 {
@@ -122,7 +115,7 @@ static int64_t count_sizes(const struct ckpt_value *v)
 static struct extent extent_of(const struct ckpt_value *v, unsigned depth)
 {
 	const struct ckpt_scan_rule *rule =
-		v->kind == CKPT_CALL ? rule_of_function(v->u.call->func) : NULL;
+		v->kind == CKPT_CALL ? ckpt_scan_rule_of(v->u.call->func) : NULL;
 
 	if (!rule || rule->kind != CKPT_SCAN_DATA)
 		return (struct extent){ 0 };
@@ -153,7 +146,7 @@ static struct extent extent_of_call(const struct ckpt_scan_rule *rule,
 	if (depth > MOST_DEPTH)
 		return (struct extent){ MOST_SIZES, true };
 	if (rule->call == CKPT_CALL_FROM_TYPE) {
-		inner = rule_of_function(item(args, 0));
+		inner = ckpt_scan_rule_of(item(args, 0));
 		return inner ? extent_of_call(inner, item(args, 2), NULL, depth + 1)
 			     : (struct extent){ MOST_SIZES, true };
 	}

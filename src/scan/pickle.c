@@ -76,7 +76,7 @@ static const struct ckpt_value *make_tuple(struct ckpt_scan_walk *w,
 /* Without arguments CPython makes an instance of a class by __new__() alone (_instantiate() of pickle.py); what is no class it calls. */
 static bool is_class_of_table(const struct ckpt_value *func)
 {
-	const struct ckpt_scan_rule *rule = func->kind == CKPT_GLOBAL ? ckpt_scan_rule(func->u.global->module, func->u.global->name) : NULL;
+	const struct ckpt_scan_rule *rule = ckpt_scan_rule_of(func);
 
 	return rule && rule->kind == CKPT_SCAN_DATA && !rule->is_function;
 }

@@ -25,7 +25,7 @@ bool ckpt_scan_is_exception(const struct ckpt_scan_rule *rule)
 /* Numbers of a tensor that has more of them than its storage has bytes: strides of zero repeat them. */
 static uint64_t repeated_numbers(const struct ckpt_call *call)
 {
-	const struct ckpt_scan_rule *rule = call->func->kind == CKPT_GLOBAL ? ckpt_scan_rule(call->func->u.global->module, call->func->u.global->name) : NULL;
+	const struct ckpt_scan_rule *rule = ckpt_scan_rule_of(call->func);
 	const struct ckpt_seq *args = &call->args->u.seq;
 	const struct ckpt_value *sizes;
 	struct ckpt_scan_storage storage;
@@ -112,8 +112,7 @@ void ckpt_scan_check_shown(struct ckpt_scan_walk *w)
 /* One of the table, or what a class makes of which nobody knows. */
 static bool may_be_exception(const struct ckpt_value *v)
 {
-	const struct ckpt_value *func = v->kind == CKPT_CALL ? v->u.call->func : &ckpt_value_none;
-	const struct ckpt_scan_rule *rule = func->kind == CKPT_GLOBAL ? ckpt_scan_rule(func->u.global->module, func->u.global->name) : NULL;
+	const struct ckpt_scan_rule *rule = v->kind == CKPT_CALL ? ckpt_scan_rule_of(v->u.call->func) : NULL;
 
 	return rule && (rule->kind != CKPT_SCAN_DATA || ckpt_scan_is_exception(rule));
 }

@@ -77,7 +77,7 @@ int ckpt_scan_load_persistent(void *ctx, const struct ckpt_value *pid, const str
 /* torch writes it for subclasses of Module alone, of which none is in the tables. */
 static bool may_be_module(struct ckpt_scan_walk *w, const struct ckpt_value *class)
 {
-	const struct ckpt_scan_rule *rule = class->kind == CKPT_GLOBAL ? ckpt_scan_rule(class->u.global->module, class->u.global->name) : NULL;
+	const struct ckpt_scan_rule *rule = ckpt_scan_rule_of(class);
 
 	return rule && rule->kind == CKPT_SCAN_OBJECT && !rule->call_runs_code && !ckpt_scan_is_no_class(w, class);
 }

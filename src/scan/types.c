@@ -23,6 +23,11 @@ static const struct ckpt_scan_rule *rule_of(const struct ckpt_global *g)
 	return ckpt_scan_rule(g->module, g->name);
 }
 
+const struct ckpt_scan_rule *ckpt_scan_rule_of(const struct ckpt_value *func)
+{
+	return func->kind == CKPT_GLOBAL ? rule_of(func->u.global) : NULL;
+}
+
 static uint64_t type_of_global(const struct ckpt_value *v)
 {
 	const struct ckpt_scan_rule *rule = rule_of(v->u.global);
@@ -479,7 +484,7 @@ static bool are_strides_of_new(const int64_t *size, const int64_t *stride, uint3
 static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value *v, struct numbers *out)
 {
 	const struct ckpt_value *args = v->kind == CKPT_CALL ? v->u.call->args : &ckpt_value_none, *func = v->kind == CKPT_CALL ? v->u.call->func : &ckpt_value_none;
-	const struct ckpt_scan_rule *rule = func->kind == CKPT_GLOBAL ? rule_of(func->u.global) : NULL;
+	const struct ckpt_scan_rule *rule = ckpt_scan_rule_of(func);
 	int64_t size[MOST_DIMENSIONS], stride[MOST_DIMENSIONS], step = 1;
 	uint32_t sizes, strides;
 	struct ckpt_scan_storage storage;

@@ -96,6 +96,9 @@ bool ckpt_scan_is_unknown(const struct ckpt_value *v);
 /* One bit of CKPT_TYPE_*, as V is now. */
 uint64_t ckpt_scan_type(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 
+/* The rule of a name; NULL: FUNC is none. */
+const struct ckpt_scan_rule *ckpt_scan_rule_of(const struct ckpt_value *func);
+
 /* Is V one of what WANTED says? */
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted);
 
