@@ -433,7 +433,6 @@ static bool is_bytes_state(struct ckpt_scan_walk *w, const struct ckpt_value *st
 	       ckpt_scan_is_position(state->u.seq.items[0], state->u.seq.items[1]) && state->u.seq.items[2]->kind == CKPT_NONE;
 }
 
-/* {'int': 128 bits[, 'is_safe': number]} */
 /* Of 128 bits, in two's complement. */
 static bool is_uuid_number(const struct ckpt_value *v)
 {
@@ -445,14 +444,22 @@ static bool is_uuid_number(const struct ckpt_value *v)
 	return len && (len <= BYTES || (len == BYTES + 1 && !v->u.bytes.ptr[BYTES])) && !((uint8_t)v->u.bytes.ptr[len - 1] & 0x80);
 }
 
+/* {'int': 128 bits[, 'is_safe': one of SafeUUID, 0 or -1]} */
 static bool is_uuid_state(const struct ckpt_value *state)
 {
+	bool has_number = false;
+
 	if (state->kind != CKPT_DICT || state->u.seq.count > 4)
 		return false;
-	for (uint32_t i = 0; i + 1 < state->u.seq.count; i += 2)
-		if ((!ckpt_value_is_str(state->u.seq.items[i], "int") && !ckpt_value_is_str(state->u.seq.items[i], "is_safe")) || !is_uuid_number(state->u.seq.items[i + 1]))
+	for (uint32_t i = 0; i + 1 < state->u.seq.count; i += 2) {
+		const struct ckpt_value *key = state->u.seq.items[i], *v = state->u.seq.items[i + 1];
+
+		if (ckpt_value_is_str(key, "int") && is_uuid_number(v))
+			has_number = true;
+		else if (!ckpt_value_is_str(key, "is_safe") || v->kind != CKPT_INT || v->u.integer < -1 || v->u.integer > 0)
 			return false;
-	return true;
+	}
+	return has_number;
 }
 
 /* What add_note() of an exception has made: a list of texts. Nothing is put into it later. */

@@ -277,6 +277,9 @@ def numbers_of_uuids():
     """A UUID has 128 bits."""
     for name, data, wanted in (("most", b"\xff" * 16 + b"\0", FINE), ("more", bytes(16) + b"\1", NOT_PLAIN), ("negative", b"\xff" * 9, NOT_PLAIN), ("minus", b"\xff", NOT_PLAIN), ("small", b"\5", FINE), ("wide", bytes(15) + b"\x7f", FINE), ("high", bytes(15) + b"\x80", NOT_PLAIN)):
         both("uuid_%s" % name, NAME("uuid", "UUID") + b")\x81" + b"}" + value("int") + b"\x8a" + bytes([len(data)]) + data + b"sb", "a UUID of a number that has more bits, or less", wanted)
+    # as uuid1() of Linux says whether it is unique
+    for name, state, wanted in (("0", {"int": 5, "is_safe": 0}, FINE), ("unsafe", {"int": 5, "is_safe": -1}, FINE), ("2", {"int": 5, "is_safe": 2}, NOT_PLAIN), ("minus_2", {"int": 5, "is_safe": -2}, NOT_PLAIN), ("alone", {"is_safe": 0}, NOT_PLAIN), ("nothing", {}, NOT_PLAIN)):
+        both("uuid_safe_%s" % name, NAME("uuid", "UUID") + b")\x81" + value(state) + b"b", "a UUID that says how safe it is", wanted)
 
 
 def packed_items():

@@ -33,7 +33,7 @@ python = {
     "numbers": [1, -1, 2**40, 2**70, 1.5, True, None, 1 + 2j], "texts": ["a", "\u20ac", b"\xff\0", bytearray(b"ab")], "dicts": {"a": 1, 2: (3, 4), None: [5]}, "sets": [{1, "a"}, frozenset([2, 3])],
     "ordered": collections.OrderedDict([("a", 1), ("b", 2)]), "default": collections.defaultdict(list, {"a": [1]}), "counter": collections.Counter("aab"), "deque": collections.deque([1, 2], 5), "date": datetime.date(2020, 1, 2),
     "datetime": [datetime.datetime(2020, 1, 2, 3, 4, 5, 6), datetime.datetime(2020, 1, 2, tzinfo=zone), datetime.datetime(2020, 1, 2, fold=1)], "time": [datetime.time(1, 2, 3, 4), datetime.time(1, tzinfo=zone)], "span": datetime.timedelta(1, 2, 3),
-    "decimal": decimal.Decimal("1.25"), "fraction": fractions.Fraction(3, 4), "path": [pathlib.PurePosixPath("a/b"), pathlib.PureWindowsPath("c:/x")], "uuid": uuid.UUID(int=5), "slice": slice(1, 2, 3), "range": range(1, 9, 2), "array": [array.array("d", [1, 2]), array.array("b", [3])],
+    "decimal": decimal.Decimal("1.25"), "fraction": fractions.Fraction(3, 4), "path": [pathlib.PurePosixPath("a/b"), pathlib.PureWindowsPath("c:/x")], "uuid": [uuid.UUID(int=5), uuid.UUID(int=6, is_safe=uuid.SafeUUID.unsafe)], "slice": slice(1, 2, 3), "range": range(1, 9, 2), "array": [array.array("d", [1, 2]), array.array("b", [3])],
     "struct_time": time.gmtime(0), "exception": [ValueError("a", 1), KeyError("k"), UnicodeDecodeError("utf-8", b"a\xff", 1, 2, "why"), OSError(2, "no", "file"), StopIteration(3)], "ellipsis": [..., NotImplemented, type(None)], "iterator": [iter([1, 2]), iter((3,))], "bytesio": io.BytesIO(b"abc"),
     "keys": {1: 1, "1": 2, (1, 2): 3, 2.5: 4, b"x": 5, datetime.date(2020, 1, 2): 6, frozenset([1]): 7},
 }
