@@ -2,7 +2,7 @@
 /*
  * Where a small file beside checkpoints leads. The index of a set, as Hugging Face's libraries write it: {"weight_map": {"name of
  * a tensor": "name of a file"}}. DeepSpeed's "latest": the name of the folder that it loads. Whoever loads these joins the names
- * to that of the folder. And ".data/extern_modules" of torch.package, which names modules of Python.
+ * to that of the folder.
  */
 #include "scan/scanner.h"
 
@@ -15,10 +15,9 @@
 #include <string.h>
 
 enum { SHOWN = 160 };
-static const uint64_t MOST_INDEX = 256 << 20, MOST_LATEST = 1 << 20, MOST_MODULES = 16 << 20;
+static const uint64_t MOST_INDEX = 256 << 20, MOST_LATEST = 1 << 20;
 
-/* All of a small file, to be freed. NULL: it cannot be read, which was said. */
-static void *read_whole(struct ckpt_scanner *s, struct ckpt_source *source)
+void *ckpt_scan_read_whole(struct ckpt_scanner *s, struct ckpt_source *source)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	size_t size = (size_t)ckpt_source_size(source);
@@ -108,7 +107,7 @@ bool ckpt_scan_latest(struct ckpt_scanner *s, struct ckpt_source *source)
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "the name of a folder of more than 1 MiB is not looked into");
 		return true;
 	}
-	text = bytes = read_whole(s, source);
+	text = bytes = ckpt_scan_read_whole(s, source);
 	if (!bytes)
 		return true;
 	while ((blank = blank_at(text, len, false)) > 0)
@@ -121,42 +120,6 @@ bool ckpt_scan_latest(struct ckpt_scanner *s, struct ckpt_source *source)
 			       ckpt_escape(shown, sizeof(shown), text, len));
 	free(bytes);
 	return leads_out;
-}
-
-/* Of these each takes some 300 bytes where a package is opened. */
-static bool are_many_parts(const uint8_t *names, uint64_t len)
-{
-	enum { MOST_PARTS = 1 << 16 };
-	uint64_t parts = 1;
-
-	for (uint64_t i = 0; i < len && parts <= MOST_PARTS; i++)
-		parts += names[i] == '.' || names[i] == '\n' || names[i] == '\r';
-	return parts > MOST_PARTS;
-}
-
-void ckpt_scan_extern_modules(struct ckpt_scanner *s, const uint8_t *bytes, uint64_t len)
-{
-	if (are_many_parts(bytes, len))
-		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "amount", CKPT_NO_OFFSET, "more than 65536 parts of names of modules, for each of which torch.package keeps an object");
-}
-
-bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *source)
-{
-	uint64_t size = ckpt_source_size(source);
-	uint8_t *bytes;
-
-	if (!ckpt_ends_with(s->file.path, ".data/extern_modules"))
-		return false;
-	if (size > MOST_MODULES) {
-		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "names of modules of more than 16 MiB are not looked into");
-		return true;
-	}
-	bytes = read_whole(s, source);
-	if (!bytes)
-		return true;
-	ckpt_scan_extern_modules(s, bytes, size);
-	free(bytes);
-	return s->file.verdict == CKPT_SCAN_UNREADABLE;
 }
 
 bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)
@@ -174,7 +137,7 @@ bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "an index of more than 256 MiB is not looked into");
 		return true;
 	}
-	bytes = read_whole(s, source);
+	bytes = ckpt_scan_read_whole(s, source);
 	if (!bytes)
 		return true;
 	c = (struct ckpt_json_cursor){ bytes, bytes + size };

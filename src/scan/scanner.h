@@ -208,11 +208,13 @@ void ckpt_scan_mobile(struct ckpt_scanner *s, struct ckpt_source *source);
 /* Does the file, if its name is that of an index of Hugging Face, lead out of its folder? Then that was said (leads_out.c). */
 bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source);
 
+/* All of a small file, to be freed. NULL: it cannot be read, which was said. */
+void *ckpt_scan_read_whole(struct ckpt_scanner *s, struct ckpt_source *source);
+
 /*
- * The names of modules in ".data/extern_modules", of which torch.package keeps an object for each part: are these more than any package
- * has? Then that was said (leads_out.c). _FILE: is that the name of the file?
+ * Is the file the ".data/extern_modules" of an unpacked torch.package, and one with which a load imports what the file chose, or which
+ * takes too much? Then that was said (loaders/extern_modules.c).
  */
-void ckpt_scan_extern_modules(struct ckpt_scanner *s, const uint8_t *bytes, uint64_t len);
 bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /* The same of DeepSpeed's "latest". */

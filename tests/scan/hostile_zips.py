@@ -438,6 +438,12 @@ def names_of_modules():
         for method in (0, 8):
             members = [Member("p/.data/extern_modules", names, method), Member("p/.data/version", b"6\n"), Member("p/.data/python_version", b"3.9.2"), Member("p/m/w.pkl", proto(2, value({"a": 1})))]
             sample("package_modules_%s_%d.pt" % (what, method), zip_of(members), "a torch.package with names of modules", wanted)
+    for what, names, record, wanted in (("record", b"torch\nthis\n", "this/o.pkl", DIFFER), ("hidden", b"this\n", "this/.o.pkl", DIFFER), ("other_case", b"this\n", "This/o.pkl", DIFFER), ("of_capitals", b"THIS\n", "this/o.pkl", DIFFER), ("below", b"this\n", "this/that/o.pkl", DIFFER),
+                                        ("inner", b"this.that\n", "this/that/o.pkl", DIFFER), ("returns", b"torch\rthis\r", "this/o.pkl", DIFFER), ("feeds", b"torch\x0cthis", "this/o.pkl", DIFFER), ("outer", b"this.that\n", "this/o.pkl", {"plain"}), ("longer", b"thi\nthis_\n", "this/o.pkl", {"plain"}),
+                                        ("wide", b"this\xe2\x80\xa8that\n", "m/o.pkl", NOT_DECIDED), ("zero", b"this\0\n", "m/o.pkl", NOT_DECIDED), ("deep", b"a." * 40 + b"a\n", "m/o.pkl", NOT_DECIDED), ("many", b"torch.nn.modules\n" * 500 + b"this\n", "this/o.pkl", DIFFER)):
+        for method in (0, 8):
+            members = [Member("p/" + record, proto(2, value({"a": 1}))), Member("p/.data/extern_modules", names, method), Member("p/.data/version", b"6\n"), Member("p/.data/python_version", b"3.9.2")]
+            sample("package_extern_%s_%d.pt" % (what, method), zip_of(members), "a torch.package with a record in a package that is said to be elsewhere, which a load of it imports", wanted)
 
 
 def relatives():

@@ -22,6 +22,11 @@ struct ckpt_loose_entry {
 	uint8_t looked; /* as what it was looked into, of a shared one: bits of roles */
 };
 
+/* As an end record says where it is. */
+struct ckpt_loose_directory {
+	uint64_t off, count; /* of entries */
+};
+
 struct ckpt_loose_zip {
 	struct ckpt_scanner *s;
 	struct ckpt_source *source; /* borrowed */
@@ -32,6 +37,9 @@ struct ckpt_loose_zip {
 	uint64_t base; /* bytes in front of the archive, which offsets do not count */
 	uint64_t directory_off, directory_end, ends_off, end; /* in the source */
 	uint64_t said;	 /* entries, by the end record */
+	struct ckpt_loose_directory short_end; /* by the end record without zip64 */
+	bool has_locator;
+	uint64_t located; /* where the zip64 locator points, from wherever its offsets count */
 	/* where who knows no zip64 takes the directory to begin; 0: at its place, or nowhere */
 	uint64_t narrow_off;
 	uint32_t disk;	 /* the number that it says to be of, 0 or 1 if torch is to read it */
@@ -91,6 +99,12 @@ bool ckpt_loose_zip_find(struct ckpt_loose_zip *zip);
  */
 uint64_t ckpt_loose_row_end(const struct ckpt_source *source, uint64_t end);
 
+/*
+ * What torch's miniz finds where a row of archives, of which ZIP is the last, is opened as one: offsets count from the beginning of the
+ * file. False: nothing. zipfile of Python finds the same, or ZIP.
+ */
+bool ckpt_loose_zip_seen_as_one(struct ckpt_loose_zip *zip, struct ckpt_loose_directory *out);
+
 /* Find the directory and read it. False: there is none that can be read; that was said. */
 bool ckpt_loose_zip_read(struct ckpt_loose_zip *zip);
 
@@ -113,8 +127,17 @@ bool ckpt_loose_zip_is_compiled(const char *name);
 /* ... and aoti_load_package() writes "data/constants", and what is below that, to files. */
 bool ckpt_loose_zip_is_constant(const char *name);
 
+/*
+ * ".data/extern_modules" of a torch.package: names of modules that are not in it, one in a line. False: it is more than such a list
+ * (extern_modules.c).
+ */
+bool ckpt_loose_zip_extern_modules(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_t len);
+
 /* JSON of a program of torch.export: does it ask for numbers that no record has (zip_payloads.c)? */
 void ckpt_loose_zip_check_payloads(struct ckpt_loose_zip *zip, const uint8_t *json, uint64_t len);
+
+/* The name of a record behind that of the archive's folder; NULL: it lies in another (zip_records.c). */
+const char *ckpt_loose_zip_in_folder(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e);
 
 /* What kinds of archive it is, by the names of its records: an archive may be of several (zip_records.c). */
 void ckpt_loose_zip_find_kind(struct ckpt_loose_zip *zip);

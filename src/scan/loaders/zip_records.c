@@ -75,7 +75,7 @@ static bool begins_with(const char *name, const char *begin)
 }
 
 /* Behind the archive's own folder; NULL: it is not in that. */
-static const char *name_in_folder(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+const char *ckpt_loose_zip_in_folder(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	size_t len = strlen(zip->folder);
 
@@ -138,7 +138,7 @@ static bool is_script_of_package(const struct ckpt_loose_zip *zip, const char *r
 
 static enum role role_of(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
-	const char *record = name_in_folder(zip, e);
+	const char *record = ckpt_loose_zip_in_folder(zip, e);
 
 	if (e->name_len && e->name[e->name_len - 1] == '/' && !e->csize && !e->usize)
 		return ROLE_FOLDER;
@@ -203,7 +203,7 @@ static bool is_known_version(const uint8_t *bytes, uint64_t len)
  */
 static void check_mark_for_torch(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
 {
-	const char *record = name_in_folder(zip, e);
+	const char *record = ckpt_loose_zip_in_folder(zip, e);
 
 	if (!(zip->flags & CKPT_SCAN_TOP) || e->is_hidden || !record)
 		return;
@@ -261,7 +261,7 @@ static bool is_known_mark(const uint8_t *bytes, uint64_t len)
 
 static bool is_of_big_endian(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
 {
-	const char *record = name_in_folder(zip, e);
+	const char *record = ckpt_loose_zip_in_folder(zip, e);
 
 	return record && !ckpt_strcasecmp(record, "byteorder") && len == 3 && !memcmp(bytes, "big", 3);
 }
@@ -269,7 +269,7 @@ static bool is_of_big_endian(const struct ckpt_loose_zip *zip, const struct ckpt
 /* Is it what torch.load gives to its unpickler? */
 static bool is_main_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
-	const char *record = name_in_folder(zip, e);
+	const char *record = ckpt_loose_zip_in_folder(zip, e);
 
 	return zip->flags & CKPT_SCAN_TOP && !e->is_hidden && record &&
 	       !ckpt_strcasecmp(record, "data.pkl");
@@ -438,18 +438,9 @@ static void scan_formulas(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint
 /* ".data/extern_modules": names of modules, one in a line, which could as well be opcodes. */
 static bool is_named_as_modules(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
-	const char *record = name_in_folder(zip, e);
+	const char *record = ckpt_loose_zip_in_folder(zip, e);
 
 	return zip->is_package && record && ckpt_strcasecmp(record, ".data/extern_modules") == 0;
-}
-
-static bool are_names_of_modules(const uint8_t *bytes, uint64_t len)
-{
-	for (uint64_t i = 0; i < len; i++)
-		if (!ckpt_is_alnum(bytes[i]) && !strchr("._*\n", bytes[i]))
-			return false;
-	/* the one opcode that ends a pickle would be the last: a name does not end so */
-	return !len || bytes[len - 1] == '\n' || bytes[len - 1] != '.';
 }
 
 static void scan_in_memory(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_t len)
@@ -472,7 +463,7 @@ static bool may_stay_outside(struct ckpt_loose_zip *zip, const struct ckpt_loose
 		return false;
 	while (at < len && (head[at] == ' ' || head[at] == '\t' || head[at] == '\n' || head[at] == '\r'))
 		at++;
-	return at < len && head[at] != '{' && !ends_with(e->name, "/.data/extern_modules");
+	return at < len && head[at] != '{' && !is_named_as_modules(zip, e);
 }
 
 static void scan_outside(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
@@ -495,14 +486,14 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 		check_mark_for_torch(zip, e, bytes, len);
 		if (is_of_big_endian(zip, e, bytes, len))
 			ckpt_scan_find(zip->s, CKPT_SCAN_PLAIN, "note", CKPT_NO_OFFSET,
-				       "numbers of a big-endian machine: torch until 1.13 does not know of it, and reads others");
+				       "numbers of a big-endian machine: torch before 2.1 does not know of it, and reads others");
 		if (!is_known_mark(bytes, len))
 			ckpt_scan_find(
 				zip->s, CKPT_SCAN_INCONSISTENT, "hidden", 0,
 				"a mark of the archive that is no such text as torch writes");
 		break;
 	case ROLE_SOURCE:
-		if (zip->is_script || is_script_of_package(zip, name_in_folder(zip, e)))
+		if (zip->is_script || is_script_of_package(zip, ckpt_loose_zip_in_folder(zip, e)))
 			ckpt_scan_script_source(&zip->script, bytes, (size_t)len);
 		scan_in_memory(zip, bytes, len);
 		break;
@@ -511,11 +502,8 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 			scan_outside(zip, e, bytes, len);
 			break;
 		}
-		if (is_named_as_modules(zip, e)) {
-			ckpt_scan_extern_modules(zip->s, bytes, len);
-			if (are_names_of_modules(bytes, len))
-				break;
-		}
+		if (is_named_as_modules(zip, e) && ckpt_loose_zip_extern_modules(zip, bytes, len))
+			break;
 		if (ckpt_scan_is_npy(bytes, (size_t)len))
 			count_unpacked(zip, e);
 		scan_formulas(zip, bytes, len);
@@ -586,7 +574,7 @@ void ckpt_loose_zip_find_kind(struct ckpt_loose_zip *zip)
 	zip->has_pickle = has_record(zip, "data.pkl");
 	zip->is_script = has_record(zip, "constants.pkl");
 	for (uint32_t i = 0; i < zip->count && !zip->is_for_jit; i++) {
-		const char *record = name_in_folder(zip, &zip->entries[i]);
+		const char *record = ckpt_loose_zip_in_folder(zip, &zip->entries[i]);
 
 		zip->is_for_jit = record && !strcmp(record, "constants.pkl"); /* torch.load looks in the list of names, letter by letter */
 	}
@@ -619,7 +607,7 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		constants |= ckpt_loose_zip_is_constant(e->name);
 		if (e->is_hidden)
 			continue;
-		if (is_script_of_package(zip, name_in_folder(zip, e))) {
+		if (is_script_of_package(zip, ckpt_loose_zip_in_folder(zip, e))) {
 			scripts += role_of(zip, e) == ROLE_SOURCE;
 		} else {
 			pickles += ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
@@ -629,7 +617,7 @@ static void check_archive(struct ckpt_loose_zip *zip)
 			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs, or 'python FILE/FOLDER'", e->name);
 		if (ckpt_loose_zip_shadows(zip, e->name))
 			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' or 'python FILE/FOLDER' imports in place of its own", e->name);
-		if (is_of_torch(zip) && !name_in_folder(zip, e))
+		if (is_of_torch(zip) && !ckpt_loose_zip_in_folder(zip, e))
 			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",
 					   zip->folder);
 		else if ((is_of_torch(zip) || zip->is_export) && has_odd_folder(e->name))
