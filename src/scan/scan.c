@@ -83,7 +83,7 @@ static void take_for_package(struct ckpt_scanner *s, const char *name)
 /* Can it be read as the checkpoint that it is said to be? */
 static void prove(struct ckpt_scanner *s, struct ckpt_source *source)
 {
-	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
+	if (s->rc == 0 && s->file.is_torch &&
 	    s->file.verdict < CKPT_SCAN_UNREADABLE) /* what is more than is looked into is not opened either */
 		ckpt_scan_prove(s, source, CKPT_SCAN_TOP);
 	if (s->has_places || s->has_places_inside)

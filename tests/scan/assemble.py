@@ -140,6 +140,13 @@ def torch_zip(pickle, extra=(), data=False):
     return files.torch_file(pickle, data=data, extra=extra)
 
 
+def stored(data):
+    """A checkpoint with DATA as the bytes of a tensor of bytes."""
+    body = value({"w": files.glob("torch._utils", "_rebuild_tensor_v2") + b"((" + value("storage") + files.glob("torch", "ByteStorage") + value("0") + value("cpu")
+                  + b"J" + struct.pack("<i", len(data)) + b"tQ" + b"K\x00(J" + struct.pack("<i", len(data)) + b"t(K\x01t\x89" + files.glob("collections", "OrderedDict") + b")RtR"})
+    return files.torch_file(proto(2, body), data=data)
+
+
 class Member:
     """What a zip says of a member, twice: a keyword with 'local_' in front counts for the local header only."""
 

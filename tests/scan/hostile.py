@@ -19,6 +19,7 @@ import hostile_objects  # noqa: F401
 import hostile_pickles  # noqa: F401
 import hostile_programs  # noqa: F401
 import hostile_readers  # noqa: F401
+import hostile_rows  # noqa: F401
 import hostile_zips  # noqa: F401
 
 SAMPLES = assemble.SAMPLES

@@ -35,6 +35,7 @@ from assemble import (
     reduce_,
     safetensors_before,
     sample,
+    stored,
     tar_of,
     torch_zip,
     value,
@@ -139,28 +140,12 @@ def tables():
         sample("table_link_%s.pt" % kind.decode(), linked.tobuf(tarfile.USTAR_FORMAT) + members, "the pickle is a link", RUN_OR_DIFFER)
 
 
-def stored(data):
-    """A checkpoint with DATA as the bytes of a tensor of bytes."""
-    body = value({"w": files.glob("torch._utils", "_rebuild_tensor_v2") + b"((" + value("storage") + files.glob("torch", "ByteStorage") + value("0") + value("cpu")
-                  + b"J" + struct.pack("<i", len(data)) + b"tQ" + b"K\x00(J" + struct.pack("<i", len(data)) + b"t(K\x01t\x89" + files.glob("collections", "OrderedDict") + b")RtR"})
-    return files.torch_file(proto(2, body), data=data)
-
-
 def storages():
     sample("bytes_of_zip.pt", stored(torch_zip(BAD)), "the bytes of a tensor are an archive, which may be loaded by its name", RUN_OR_DIFFER)
     sample("bytes_of_zip_behind.pt", stored(b"\1\2\3\4" * 5 + torch_zip(BAD)), "... behind other bytes", RUN_OR_DIFFER)
     sample("bytes_of_stream.pt", stored(legacy(body=BAD)), "... a stream", RUN_OR_DIFFER)
     sample("bytes_of_pickle.pt", stored(BAD), "... a pickle", RUN_OR_DIFFER)
     sample("bytes_of_good.pt", stored(torch_zip(GOOD)), "... an archive in which there is nothing to run", {"plain"})
-    first, second = torch_zip(GOOD), torch_zip(BAD)
-    sample("rows_fine.distcp", first + first + first, "three items", {"plain"})
-    sample("rows_bad.distcp", first + second + first, "three items, one is a call")
-    # torch.load of the whole file goes where the last end record says, counted from the start of the file
-    shift = len(second)
-    fake = zip_of(members_with(member("data.pkl", BAD)))
-    sample("rows_two_views.distcp", fake[:-22] + zip_of(members_with(member("data.pkl", GOOD)), end=end_of_zip(3, len(fake) - 22 - fake.index(b"PK\x01\x02"), fake.index(b"PK\x01\x02"))),
-           "one directory counted from the start, another from the end", RUN_OR_DIFFER)
-    assert shift
 
 
 def shadows():

@@ -107,7 +107,9 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct end_
 	says = ckpt_read_u64(&r);
 	disks = ckpt_read_u32(&r);
 	at = end_off - LOCATOR_BYTES - END64_BYTES;
-	/* torch goes where it points, Python takes what lies in front, or goes there as well */
+	zip->has_locator = true;
+	zip->located = says;
+	/* torch goes where it points, Python takes what lies in front, or goes there as well; of a row: check_locator() */
 	if (says != at && ckpt_loose_zip_has(zip, at, SIG_END64) && !zip->in_row)
 		ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
 				   "the zip64 locator points to 0x%" PRIx64
@@ -182,6 +184,7 @@ static bool read_ends(struct ckpt_loose_zip *zip, struct end_records *ends)
 	ends->at = off;
 	zip->end = off + END_BYTES + ckpt_read_u16(&r);
 	zip->ends_off = off;
+	zip->short_end = (struct ckpt_loose_directory){ ends->off, ends->count };
 	zip->is_missed = is_missed_by_miniz(off, ckpt_source_size(zip->source));
 	if (zip->end > ckpt_source_size(zip->source))
 		ckpt_loose_zip_odd(zip, NULL, off, "the comment of the archive is cut off");
@@ -191,46 +194,6 @@ static bool read_ends(struct ckpt_loose_zip *zip, struct end_records *ends)
 	zip->disk = ends->disk;
 	zip->ends_off = ends->at;
 	return true;
-}
-
-/* By the next archive, with zeros in front that fill up to where it begins. */
-static bool is_followed(struct ckpt_loose_zip *zip, uint64_t off)
-{
-	uint8_t block[512] = { 0 };
-	size_t zeros = 0;
-
-	for (unsigned n = 0; n < MOST_PADDING / sizeof(block); n++, off += zeros) {
-		uint64_t left = ckpt_source_size(zip->source) - off;
-		size_t len = left < sizeof(block) ? (size_t)left : sizeof(block);
-
-		if (!len || !ckpt_loose_zip_at(zip, off, block, len))
-			return false;
-		for (zeros = 0; zeros < len && !block[zeros];)
-			zeros++;
-		if (zeros < len)
-			return ckpt_loose_zip_has(zip, off + zeros, CKPT_LOOSE_LOCAL);
-	}
-	return false;
-}
-
-/*
- * Does a directory at OFF have its end record, and nothing but records of its own between the start
- * of the file and there?
- */
-static bool is_of_first(struct ckpt_loose_zip *zip, uint64_t off)
-{
-	uint8_t bytes[CKPT_LOOSE_ENTRY_BYTES];
-	uint64_t at = off;
-
-	while (ckpt_loose_zip_has(zip, at, CKPT_LOOSE_ENTRY) && ckpt_loose_zip_at(zip, at, bytes, CKPT_LOOSE_ENTRY_BYTES))
-		at += CKPT_LOOSE_ENTRY_BYTES + (bytes[28] | (uint64_t)bytes[29] << 8) +
-		      (bytes[30] | (uint64_t)bytes[31] << 8) +
-		      (bytes[32] | (uint64_t)bytes[33] << 8);
-	if (ckpt_loose_zip_has(zip, at, SIG_END64))
-		at += END64_BYTES + LOCATOR_BYTES;
-	return ckpt_loose_zip_has(zip, at, SIG_END) && is_followed(zip, at + END_BYTES) &&
-	       ckpt_loose_zip_at(zip, at, bytes, END_BYTES) && bytes[20] == 0 && bytes[21] == 0 &&
-	       (uint64_t)(bytes[16] | bytes[17] << 8 | bytes[18] << 16 | (uint32_t)bytes[19] << 24) == off;
 }
 
 /* Offsets count from the start of the archive, which need not be that of the file. */
@@ -248,12 +211,8 @@ static bool place_directory(struct ckpt_loose_zip *zip, const struct end_records
 	at_straight = straight < ends->at && ckpt_loose_zip_has(zip, straight, CKPT_LOOSE_ENTRY);
 	at_behind = ends->size <= ends->at && behind >= straight &&
 		    ckpt_loose_zip_has(zip, behind, CKPT_LOOSE_ENTRY);
-	/*
-	 * of items one behind the other, the first may have a directory there: it is looked into in
-	 * its turn
-	 */
-	if (at_straight && at_behind && straight != behind &&
-	    !(zip->in_row && is_of_first(zip, straight)))
+	/* of a row, no reader of this archive alone looks there, and of the file as one: ckpt_loose_zip_seen_as_one() */
+	if (at_straight && at_behind && straight != behind && !zip->in_row)
 		ckpt_loose_zip_odd(zip, NULL, straight,
 				   "there are two directories, at 0x%" PRIx64 " and at 0x%" PRIx64,
 				   straight, behind);
@@ -271,14 +230,37 @@ static bool place_directory(struct ckpt_loose_zip *zip, const struct end_records
 	return true;
 }
 
+/* Of a row the locator points into its own archive, as who reads that alone follows it. */
+static void check_locator(struct ckpt_loose_zip *zip, uint64_t at)
+{
+	if (zip->in_row && zip->has_locator && zip->located != at - zip->base)
+		ckpt_loose_zip_odd(zip, NULL, at, "the zip64 locator points to 0x%" PRIx64 " of its archive, the record in front of it lies at 0x%" PRIx64, zip->located, at - zip->base);
+}
+
 bool ckpt_loose_zip_find(struct ckpt_loose_zip *zip)
 {
 	struct end_records ends = { 0 };
 
 	if (!read_ends(zip, &ends) || !place_directory(zip, &ends))
 		return false;
+	check_locator(zip, ends.at);
 	zip->said = ends.count;
 	return true;
+}
+
+bool ckpt_loose_zip_seen_as_one(struct ckpt_loose_zip *zip, struct ckpt_loose_directory *out)
+{
+	uint8_t bytes[END64_BYTES];
+	struct ckpt_reader r = { bytes, END64_BYTES, 0, false };
+
+	*out = zip->short_end;
+	if (zip->has_locator && ckpt_loose_zip_has(zip, zip->located, SIG_END64) && ckpt_loose_zip_at(zip, zip->located, bytes, END64_BYTES)) {
+		ckpt_read_bytes(&r, 32); /* up to how many entries there are */
+		out->count = ckpt_read_u64(&r);
+		ckpt_read_u64(&r); /* its size */
+		out->off = ckpt_read_u64(&r);
+	}
+	return out->count && ckpt_loose_zip_has(zip, out->off, CKPT_LOOSE_ENTRY);
 }
 
 /* ---- a row of archives ---- */
@@ -304,18 +286,15 @@ static uint64_t behind_zeros(const struct ckpt_source *source, uint64_t end)
 
 uint64_t ckpt_loose_row_end(const struct ckpt_source *source, uint64_t end)
 {
-	uint64_t last = behind_zeros(source, end), at;
+	/* an end record may end in zeros of its own: it begins in front of the last byte that is none, and what is behind it is zeros */
+	uint64_t last = behind_zeros(source, end), at = last > END_BYTES ? last - END_BYTES : 0;
 	uint8_t bytes[2 * END_BYTES];
-	size_t len;
+	size_t len = end - at < sizeof(bytes) ? (size_t)(end - at) : sizeof(bytes);
 
-	/* an end record may end in zeros of its own */
-	last = end - last < END_BYTES ? end : last + END_BYTES;
-	len = last < sizeof(bytes) ? (size_t)last : sizeof(bytes);
-	at = last - len;
 	if (ckpt_source_read(source, at, bytes, len, NULL) < 0)
 		return 0;
-	for (; len >= END_BYTES; len--)
-		if (!memcmp(bytes + len - END_BYTES, "PK\5\6", 4) && !bytes[len - 2] && !bytes[len - 1])
-			return at + len;
+	for (size_t i = 0; i < last - at && len - i >= END_BYTES; i++)
+		if (!memcmp(bytes + i, "PK\5\6", 4) && !bytes[i + END_BYTES - 2] && !bytes[i + END_BYTES - 1])
+			return at + i + END_BYTES;
 	return 0;
 }

@@ -7,6 +7,8 @@
  */
 #include "scan/loaders/zip.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,14 +61,40 @@ static bool open_window(struct ckpt_loose_zip *zip)
 	return zip->window.bytes;
 }
 
+/* What who takes a row for one archive sees of it. */
+struct row {
+	bool is_begun, is_seen; /* a directory is */
+	bool is_first;		/* ... which is that of the archive at the beginning, and so is looked into */
+	struct ckpt_loose_directory seen;
+};
+
+/* Does a load miss nothing, where it knows of no more than so many records? torch writes a name for the archive last, and reads it nowhere. */
+static bool are_enough(const struct ckpt_loose_zip *zip, uint64_t count)
+{
+	for (uint64_t i = count; i < zip->count; i++)
+		if (!ckpt_ends_with(zip->entries[i].name, "/.data/serialization_id"))
+			return false;
+	return true;
+}
+
+/* Items of the same size, or as far from their directories, point into the first. Who looks for more records than it has finds none. */
+static void compare_as_one(struct row *row, struct ckpt_loose_zip *zip)
+{
+	if (!row->is_begun)
+		row->is_seen = zip->base && ckpt_loose_zip_seen_as_one(zip, &row->seen);
+	row->is_begun = true;
+	row->is_first = !zip->base && row->seen.off == zip->directory_off && are_enough(zip, row->seen.count);
+}
+
 /* The last archive of SOURCE; returns how many bytes are in front of it. */
-static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
+static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags, struct row *row)
 {
 	struct ckpt_loose_zip zip = { .s = s, .source = source, .flags = flags, .in_row = s->is_dcp };
 	const char *before = s->where;
 	char place[32];
 
 	if (ckpt_loose_zip_read(&zip)) {
+		compare_as_one(row, &zip);
 		ckpt_loose_zip_find_kind(&zip);
 		if (zip.base)
 			zip.flags &= ~(unsigned)CKPT_SCAN_TOP;
@@ -112,12 +140,13 @@ static void set_dcp(struct ckpt_scanner *s)
 void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
 {
 	struct ckpt_source *part = ckpt_source_ref(source), *front;
+	struct row row = { 0 };
 	bool in_row = true;
 	uint64_t base, end;
 
 	if (flags & CKPT_SCAN_TOP)
 		s->file.format = "zip archive";
-	while (part && in_row && (base = scan_last(s, part, flags)) > 0 && s->rc == 0) {
+	while (part && in_row && (base = scan_last(s, part, flags, &row)) > 0 && s->rc == 0) {
 		if (ckpt_scan_is_cancelled(s))
 			s->rc = CKPT_E_CANCELLED;
 		if (!s->is_dcp)
@@ -138,6 +167,8 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 			s->depth--;
 		}
 	}
+	if (s->is_dcp && row.is_seen && !row.is_first)
+		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", row.seen.off, "who opens the whole file finds a directory here, which is not that of its first archive");
 	if (flags & CKPT_SCAN_TOP && s->is_dcp)
 		set_dcp(s);
 	ckpt_source_unref(part);
