@@ -8,9 +8,11 @@ import random
 import struct
 
 import assemble
+import rows
 from assemble import BAD, FACTS, GOOD, KEYS, LEGACY_BODY, MAGIC, NO_KEYS, STORED, Member, VERSION, files, frame, legacy, member, members_with, old_tar, proto, safetensors_before, tar_of, torch_zip, value, zip_of
 
-CONTAINER = "container"
+CONTAINER, ROW = "container", "row"
+ROWS = 8  # one of so many is a row of archives, as data files of DCP directories are
 MARKS = [b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"]
 # where fields lie behind a mark, and how wide they are
 FIELDS = {
@@ -157,11 +159,12 @@ def edit(rng, data):
 
 def make(seed):
     rng = random.Random(seed)
-    data = bytearray(base(rng))
-    for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3, 5])):
+    in_row = seed % ROWS == 0
+    data = bytearray(rows.make(rng) if in_row else base(rng))
+    for _ in range(rng.choice([0, 0, 0, 1, 2] if in_row else [0, 1, 1, 1, 2, 2, 3, 5])):
         if data:
             edit(rng, data)
-    return bytes(data) or b".", CONTAINER
+    return bytes(data) or b".", ROW if in_row else CONTAINER
 
 
 assert assemble

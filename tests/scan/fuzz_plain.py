@@ -30,6 +30,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH, LOADS, MOST_FINDINGS, FEW = 4000, 4000, 10, 40
 ENOUGH = 40000  # programs, of which some that are plain have each name of the table
 PLAIN = 0
+NAMES = {language.BARE: 1, containers.ROW: 2}  # of scan_many: "a.pkl", "a.distcp"; others are "a.pt"
 LEAST_PLAIN = 0.1
 NEEDS_AN_OBJECT = {"torch._utils._rebuild_wrapper_subclass"}  # beside it
 
@@ -54,7 +55,7 @@ def allowed_names():
 
 
 def verdicts(samples, work, scan_many=None):
-    stream = b"".join(struct.pack("<IB", len(data), 1 if kind == language.BARE else 0) + data for data, kind in samples)
+    stream = b"".join(struct.pack("<IB", len(data), NAMES.get(kind, 0)) + data for data, kind in samples)
     done = subprocess.run([scan_many or os.environ["CKPT_SCAN_MANY"], work], input=stream, stdout=subprocess.PIPE, check=True)
     if len(done.stdout) != len(samples):
         raise RuntimeError("%d verdicts of %d" % (len(done.stdout), len(samples)))
@@ -147,7 +148,7 @@ class Sums:
         self.plain += now.count(PLAIN)
         self.old_plain += old.count(PLAIN)
         for data, kind in samples:
-            self.files.update(struct.pack("<IB", len(data), kind == language.BARE) + data)
+            self.files.update(struct.pack("<IB", len(data), NAMES.get(kind, 0)) + data)
 
 
 def arguments():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads files that `ckpt scan` calls plain, and tells what they do beyond making data: traced_load.py < FILES
 
-From standard input: for each its kind (a line: "bare", "stream", "archive" or "container", length), then its bytes. One line for each that does more than it may: its number, and
+From standard input: for each its kind (a line: "bare", "stream", "archive", "container" or "row", length), then its bytes. One line for each that does more than it may: its number, and
 what. Whatever an audit hook hears of is refused before it happens; modules and classes are compared afterwards. To be run in a process of its own,
 for a crash is a finding too. Never for files of others. With the argument "unused" what was loaded is not used, which imports parts of torch now and then.
 The numbers of all tensors and arrays that were made are told as one sum, so that another process can be compared with this one in which memory that is reserved or freed gets another byte: "free=85".
@@ -78,6 +78,7 @@ MOST_NUMBERS = 1 << 16
 # of texts as Python 2 pickled them, by which a load makes of them what it is told
 OF_PYTHON2 = re.compile(rb"[UT]|S['\"]")
 ENCODINGS = ({"encoding": "latin1"}, {"encoding": "bytes"}, {"encoding": "ascii", "errors": "replace"}, {"encoding": "utf-8", "errors": "surrogateescape"}, {"encoding": "cp1252", "errors": "ignore"})
+ITEM_END = re.compile(rb"(?s)PK\5\6.{16}\0\0(?=\0*(PK\3\4|$))")
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 OTHER_KEYS = ("ascii", "utf-8", "cp1252")  # of ENCODINGS, which the page excludes where keys are told apart
 
@@ -175,8 +176,8 @@ def encodings(data):
 
 
 def load(kind, data):
-    if kind == "container":
-        attempts = (load_members, load_bare, load_file, load_program, load_package, load_compiled)
+    if kind in ("container", "row"):
+        attempts = (load_members, load_bare, load_file, load_program, load_package, load_compiled) + ((load_items,) if kind == "row" else ())
     else:
         attempts = ({"archive": load_file, "stream": load_stream, "bare": load_bare}[kind],)
     for attempt in attempts:
@@ -210,6 +211,15 @@ def load_file(data):
     """Tars of torch 0.1 are only looked for in a file, and only files are mapped."""
     mapped = {"mmap": True} if "mmap" in torch.load.__code__.co_varnames and len(data) % 2 == 0 else {}
     load_with_torch(lambda: SAMPLE, data, **mapped)
+
+
+def load_items(data):
+    """Each as who goes by an index: torch.load of the archives that lie one behind the other, zeros between them or not."""
+    ends = [match.end() for match in ITEM_END.finditer(data)]
+    starts = [0] + [len(data) - len(data[end:].lstrip(b"\0")) for end in ends]
+    for start in starts[:4]:
+        for end in [end for end in ends if end > start][:2]:
+            load_stream(data[start:end])
 
 
 class Keys(pickle._Unpickler):
@@ -339,6 +349,68 @@ def numbers(value):
         return b""
 
 
+def alone(part):
+    """Its numbers, one behind the other in a storage of their own."""
+    part = part.detach()
+    for resolve in ("resolve_conj", "resolve_neg"):
+        part = getattr(part, resolve)() if hasattr(part, resolve) else part
+    return part.clone(memory_format=torch.contiguous_format)
+
+
+def equal(tensor):
+    """A tensor with the same numbers, made by torch of parts that lie one behind the other; or None, where it has no such function."""
+    if tensor.layout is torch.sparse_coo:
+        same = torch.sparse_coo_tensor(alone(tensor._indices()), alone(tensor._values()), tensor.shape)
+        return same._coalesced_(tensor.is_coalesced())
+    if tensor.layout in IN_ROWS:
+        return torch.sparse_compressed_tensor(alone(IN_ROWS[tensor.layout][0](tensor)), alone(IN_ROWS[tensor.layout][1](tensor)), alone(tensor.values()), tensor.shape, layout=tensor.layout)
+    if getattr(tensor, "is_nested", False):
+        return torch.nested.nested_tensor([alone(part) for part in tensor.unbind()])
+    if tensor.layout is not torch.strided:
+        return None
+    if not tensor.is_quantized:
+        return alone(tensor)
+    if tensor.numel() != tensor.int_repr().numel():  # several numbers in a byte
+        return None
+    if tensor.qscheme() is torch.per_tensor_affine:
+        return torch._make_per_tensor_quantized_tensor(alone(tensor.int_repr()), tensor.q_scale(), tensor.q_zero_point())
+    return torch._make_per_channel_quantized_tensor(alone(tensor.int_repr()), alone(tensor.q_per_channel_scales()), alone(tensor.q_per_channel_zero_points()), tensor.q_per_channel_axis())
+
+
+def compare_with_equal(tensor):
+    """What torch computes of TENSOR it computes of an equal one, too: else it goes by what the file says of the parts, and not by the numbers."""
+    try:
+        same = equal(tensor)
+    except (RuntimeError, TypeError, NotImplementedError, ValueError, AttributeError):
+        return
+    for number, use in enumerate(USES if same is not None else ()):
+        try:
+            one, other = use(tensor.detach()), use(same)
+        except (RuntimeError, TypeError, NotImplementedError, ValueError, AttributeError, IndexError):
+            continue
+        if (one.shape, one.dtype, one.layout) != (other.shape, other.dtype, other.layout) or (numbers(one) != numbers(other) and not close(one, other)):
+            heard.append("use %d of a tensor of layout %s gives other numbers than of an equal tensor: %s, %s" % (number, tensor.layout, numbers(one)[:200], numbers(other)[:200]))
+
+
+def close(one, other):
+    """Sums in another order may differ a little."""
+    one, other = ((t.dequantize() if t.is_quantized else t.to_dense() if t.layout is not torch.strided else t) for t in (one, other))
+    try:
+        return torch.allclose(one.to(torch.complex128), other.to(torch.complex128), rtol=1e-2, equal_nan=True)
+    except (RuntimeError, TypeError):
+        return False
+
+
+IN_ROWS = {getattr(torch, "sparse_" + name): parts for name, parts in (
+    ("csr", (lambda t: t.crow_indices(), lambda t: t.col_indices())), ("bsr", (lambda t: t.crow_indices(), lambda t: t.col_indices())),
+    ("csc", (lambda t: t.ccol_indices(), lambda t: t.row_indices())), ("bsc", (lambda t: t.ccol_indices(), lambda t: t.row_indices()))) if hasattr(torch, "sparse_" + name)}
+# Each gives a tensor, of its numbers alone. Not select(-1, ...) of one entry, and not a dense tensor and one in rows: there torch ends by tensors of its own.
+USES = (
+    lambda t: t.to_dense(), lambda t: t.sum(), lambda t: t.sum(0), lambda t: t.sum(-1), lambda t: t.to(torch.float64), lambda t: t + t, lambda t: t * 2, lambda t: t.abs(), lambda t: t.to_sparse(), lambda t: t.to_sparse_csr(), lambda t: t.coalesce(),
+    lambda t: t.dequantize(), lambda t: t.t(), lambda t: t.transpose(0, -1).to_dense(), lambda t: t[0], lambda t: t.narrow(0, 0, 1).to_dense(), lambda t: t.reshape(-1), lambda t: t @ t.t(), lambda t: t @ torch.ones(t.shape[-1], dtype=t.dtype),
+    lambda t: torch.cat([t, t]), lambda t: t.clone(), lambda t: t.unsqueeze(0).to_dense(), lambda t: t.index_select(0, torch.tensor([0])), lambda t: (t - t).to_dense(), lambda t: copy.deepcopy(t), lambda t: pickle.loads(pickle.dumps(t)),
+    lambda t: torch.nn.functional.relu(t), lambda t: torch.sqrt(t * t), lambda t: t.int_repr(), lambda t: t.max(),
+)
 WAYS = (
     copy.deepcopy, lambda t: t.clone(), lambda t: t.detach(), lambda t: t.sum(), lambda t: t.sum(0, keepdim=True), lambda t: t.to(torch.float64), lambda t: t.contiguous(), lambda t: t + t, lambda t: t == t, lambda t: t.numpy(), lambda t: t.to_dense(), lambda t: t.to_sparse(), lambda t: t.to_sparse_csr(), lambda t: t @ t.t(),
     lambda t: t.coalesce(), lambda t: t.dequantize(), lambda t: t.t(), lambda t: t[0], lambda t: list(t.unbind()), lambda t: t.reshape(-1), lambda t: t.storage().tolist(), lambda t: torch.save(t, io.BytesIO()),
@@ -400,6 +472,8 @@ def use():
                     way(tensor)
                 except Exception:
                     pass
+            if isinstance(tensor, torch.Tensor) and small(tensor):
+                compare_with_equal(tensor)
 
 
 def warm_up():
@@ -433,7 +507,7 @@ def warm_up_compiled():
 def guarded(kind, data):
     global listening
     heard.clear()
-    if kind in ("container", "archive"):
+    if kind in ("container", "archive", "row"):
         with open(SAMPLE, "wb") as sample:
             sample.write(data)
     listening = True
