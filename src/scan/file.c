@@ -240,7 +240,7 @@ static bool scan_other(struct viewed_file *l)
 	char said[sizeof(err.text)];
 
 	ckpt_fail_unknown_file(l->source, l->head, l->len, &err);
-	if (packer && l->s->is_dcp && (top || l->s->depth == 1) && !strcmp(packer, "zstd")) {
+	if (packer && l->flags & CKPT_SCAN_ROW && !strcmp(packer, "zstd")) {
 		set_format(l, "packed DCP items");
 		add_finding(l, CKPT_SCAN_PLAIN, "note", "packed items of a DCP directory, whose index says what is in them");
 		return true;

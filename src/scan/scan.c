@@ -13,6 +13,7 @@
 
 #include "base/ascii.h"
 #include "base/sized.h"
+#include "base/text.h"
 #include "format/container.h"
 #include "format/torch_zip.h"
 #include "io/workers.h"
@@ -124,7 +125,7 @@ static int scan_file(struct ckpt_scanner *s, const char *path, const char *packa
 	}
 	if (package)
 		take_for_package(s, package);
-	s->is_one = ckpt_scan_source(s, source, CKPT_SCAN_TOP);
+	s->is_one = ckpt_scan_source(s, source, CKPT_SCAN_TOP | (strlen(path) > 7 && ckpt_ends_with(path, ".distcp") ? CKPT_SCAN_ROW : 0u));
 	if (s->rc == 0 && is_index(path) && s->file.verdict < CKPT_SCAN_UNREADABLE)
 		ckpt_scan_dcp_index(s, source);
 	prove(s, source);

@@ -31,7 +31,6 @@ int ckpt_scanner_init(struct ckpt_scanner *s, const char *path)
 	s->file = (struct ckpt_scan_file){ .size = sizeof(s->file),
 					   .path = path,
 					   .format = "unknown" };
-	s->is_dcp = strlen(path) > 7 && !strcmp(path + strlen(path) - 7, ".distcp");
 	s->arena = ckpt_arena_new(TEXTS);
 	return s->arena ? 0 : CKPT_E_NOMEM;
 }

@@ -62,7 +62,6 @@ struct ckpt_scanner {
 	bool in_package; /* torch.package: pickles of any name may have persistent ids */
 	bool is_unpacked; /* ... as a folder: nobody has looked at the storages of its pickles */
 	bool in_fragment; /* what is looked at may begin in the middle of something */
-	bool is_dcp;	  /* it is called *.distcp: archives one behind the other */
 	bool is_one;	  /* of a kind that can hold code; else it is passed over on a walk */
 	/*
 	 * of torch.load's own pickle, and of others: numbers that are taken for places in memory
@@ -194,6 +193,7 @@ enum ckpt_scan_file_flags {
 	CKPT_SCAN_TOP = 1 << 0,	      /* the file itself, which torch.load would be given */
 	CKPT_SCAN_PART = 1 << 1,      /* of something larger: of no kind is nothing to complain of */
 	CKPT_SCAN_UNPICKLED = 1 << 2, /* ... of which its end is not known: it is a pickle, or a stream of torch, or nothing */
+	CKPT_SCAN_ROW = 1 << 3,	      /* a data file of DCP: archives may lie in it one behind the other */
 };
 
 /* Whatever SOURCE is. False: of no kind that holds code; then nothing was found. */

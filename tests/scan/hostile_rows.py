@@ -62,6 +62,12 @@ def located_elsewhere():
     sample("located_same_three.distcp", stored(b"\1" * 3000) + stored(b"\2" * 3000) + stored(b"\3" * 3000), "three items of the same size", {"plain"})
 
 
+    row = torch_zip(GOOD) + torch_zip(GOOD)
+    for name, data in (("as_such", row), ("behind", b"\1\2\3\4" * 5 + torch_zip(GOOD)), ("zeros", torch_zip(GOOD) + bytes(64) + torch_zip(GOOD))):
+        for ending in ("pt", "distcp"):
+            sample("row_in_numbers_%s.%s" % (name, ending), stored(data), "a row of archives as the numbers of an item, which are no data file", DIFFER)
+
+
 def streams():
     stream = legacy()
     for name, more in (("call", BAD), ("stream", MAGIC + VERSION + FACTS + BAD), ("junk", b"\1" * 8), ("archive", torch_zip(GOOD))):

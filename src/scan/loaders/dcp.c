@@ -257,15 +257,13 @@ static void scan_whole(struct data_file *f)
 {
 	struct ckpt_scanner *s = f->s;
 	const char *before = ckpt_scan_enter(s, f->name, strlen(f->name));
-	bool is_dcp = s->is_dcp, weights = s->weights;
+	bool weights = s->weights;
 
-	s->is_dcp = true;
 	s->weights = false;
 	s->depth++;
-	ckpt_scan_source(s, f->source, CKPT_SCAN_PART);
+	ckpt_scan_source(s, f->source, CKPT_SCAN_PART | CKPT_SCAN_ROW);
 	s->depth--;
 	s->weights = weights;
-	s->is_dcp = is_dcp;
 	s->where = before;
 }
 

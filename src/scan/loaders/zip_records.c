@@ -636,7 +636,7 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "TorchScript: %" PRIu32 " sources, which torch.jit.load compiles",
 			       sources);
-	if (zip->is_script && zip->s->is_dcp)
+	if (zip->is_script && zip->in_row)
 		ckpt_scan_find(zip->s, CKPT_SCAN_INCONSISTENT, "source", CKPT_NO_OFFSET, "TorchScript as an item of a DCP directory: torch 1.13 to 2.3 compile what they find at the end of the data file");
 	if (has_record(zip, "model.json"))
 		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "source", CKPT_NO_OFFSET,

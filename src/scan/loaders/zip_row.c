@@ -38,7 +38,7 @@ static void prove_zip(const struct ckpt_loose_zip *zip)
 	struct ckpt_scanner *s = zip->s;
 	struct ckpt_source *part;
 	/* scan_one() does it */
-	bool is_top = zip->flags & CKPT_SCAN_TOP && !s->is_dcp && (zip->has_pickle || zip->is_script);
+	bool is_top = zip->flags & CKPT_SCAN_TOP && !zip->in_row && (zip->has_pickle || zip->is_script);
 
 	if (is_top || !(zip->has_pickle || zip->is_script || zip->is_package) || s->rc < 0)
 		return;
@@ -89,7 +89,7 @@ static void compare_as_one(struct row *row, struct ckpt_loose_zip *zip)
 /* The last archive of SOURCE; returns how many bytes are in front of it. */
 static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags, struct row *row)
 {
-	struct ckpt_loose_zip zip = { .s = s, .source = source, .flags = flags, .in_row = s->is_dcp };
+	struct ckpt_loose_zip zip = { .s = s, .source = source, .flags = flags, .in_row = flags & CKPT_SCAN_ROW };
 	const char *before = s->where;
 	char place[32];
 
@@ -141,7 +141,7 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 {
 	struct ckpt_source *part = ckpt_source_ref(source), *front;
 	struct row row = { 0 };
-	bool in_row = true;
+	bool is_row = flags & CKPT_SCAN_ROW, in_row = true;
 	uint64_t base, end;
 
 	if (flags & CKPT_SCAN_TOP)
@@ -149,10 +149,10 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 	while (part && in_row && (base = scan_last(s, part, flags, &row)) > 0 && s->rc == 0) {
 		if (ckpt_scan_is_cancelled(s))
 			s->rc = CKPT_E_CANCELLED;
-		if (!s->is_dcp)
+		if (!is_row)
 			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", 0,
 				       "%" PRIu64 " bytes in front of the archive", base);
-		flags = s->is_dcp ? flags : CKPT_SCAN_PART;
+		flags = is_row ? flags : CKPT_SCAN_PART;
 		end = ckpt_loose_row_end(part, base);
 		in_row = end > 0;
 		/* a slice of the whole, not of the last slice: there may be very many */
@@ -167,9 +167,9 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 			s->depth--;
 		}
 	}
-	if (s->is_dcp && row.is_seen && !row.is_first)
+	if (is_row && row.is_seen && !row.is_first)
 		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", row.seen.off, "who opens the whole file finds a directory here, which is not that of its first archive");
-	if (flags & CKPT_SCAN_TOP && s->is_dcp)
+	if (flags & CKPT_SCAN_TOP && is_row)
 		set_dcp(s);
 	ckpt_source_unref(part);
 }
