@@ -111,7 +111,9 @@ def blind(commands, work):
     tensor = files.glob("torch._utils", "_rebuild_tensor") + b"(" + unset + b"K\x00(K\x40t(K\x01ttR"
     samples = {"a call of a function": language.CANARY, "numbers that are not in the file": b"\x80\x02" + tensor + b".", "a key that is there": b"\x80\x02}(K\x01NI01\nNu.",
                "a number that Python reads, and its unpickler in C does not": b"\x80\x02F1_0\n."}
-    return ["%s does not notice %s" % (command, what) for command in commands for what, data in samples.items() if not tripped(command, work, [(data, language.BARE)])]
+    unnoticed = ["%s does not notice %s" % (command, what) for command in commands for what, data in samples.items() if not tripped(command, work, [(data, language.BARE)])]
+    told = {command: tripped(command, work, [(b"\x80\x02N.", language.BARE)]) for command in commands}
+    return unnoticed + ["%s tells of None: %s" % pair for pair in told.items() if pair[1]]
 
 
 def never_plain(names, samples):

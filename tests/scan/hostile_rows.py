@@ -12,7 +12,7 @@ OTHER = proto(2, value({"b": "other"}))
 def rows():
     first, second = torch_zip(GOOD), torch_zip(BAD)
     sample("rows_fine.distcp", first + first + first, "three items", {"plain"})
-    sample("rows_fine_zeros.distcp", first + bytes(40) + first + bytes(1000) + first, "zeros between them", {"plain"})
+    sample("rows_fine_zeros.distcp", first + bytes(40) + first + bytes(2000) + first, "zeros between them", {"plain"})
     sample("rows_bad.distcp", first + second + first, "three items, one is a call")
     fake = small(BAD)
     sample("rows_two_views.distcp", fake[:-22] + small(GOOD)[:-22] + short_end(*directory(fake)), "one directory counted from the start, another from the end", RUN_OR_DIFFER)
@@ -31,7 +31,7 @@ def with_record(name, padding):
 
 def located_elsewhere():
     """The zip64 locator of the last archive, from the beginning of the file, points into the numbers of another; or of an archive into its own."""
-    last, good = stored(bytes(3000)), torch_zip(GOOD)
+    last, good = stored(bytes(2000)), torch_zip(GOOD)
     place = located(last)
     for name, pickle in (("call", BAD), ("other", OTHER)):
         for front in (b"", good):
@@ -45,7 +45,7 @@ def located_elsewhere():
         for what, row in (("alone", alone), ("last", good + alone), ("first", alone + good)):
             sample("located_in_itself_%s_%s.distcp" % (name, what), row, "the locator of an archive points into its own numbers", RUN_OR_DIFFER)
         # without zip64: the offset in the end record; with what looks like the end of an archive behind that directory, and the next one
-        short = small(GOOD, bytes(3000))
+        short = small(GOOD, bytes(2000))
         _, nbytes, off = directory(short)
         for ending, behind in (("open", lambda *said: b""), ("ended", short_end), ("followed", lambda *said: short_end(*said) + b"PK\3\4")):
             sample("located_short_%s_%s.distcp" % (name, ending), hiding(pickle, off + nbytes, behind, folder="archive") + short, "the offset of the last directory is that of one in the numbers of the first", RUN_OR_DIFFER)
@@ -53,13 +53,13 @@ def located_elsewhere():
         sample("located_%s.distcp" % what, pointed(last, at), "the locator points to no record", DIFFER)
     sample("located_in_numbers.distcp", stored(bytes(LENGTH)) + last, "the locator of the last points into the numbers of the first, where no record is", {"plain"})
     # of items of the same size, as torch writes them, the whole file is the first
-    sample("located_same.distcp", stored(b"\1" * 3000) + stored(b"\2" * 3000), "two items of the same size", {"plain"})
+    sample("located_same.distcp", stored(b"\1" * 1000) + stored(b"\2" * 1000), "two items of the same size", {"plain"})
     # of items whose directories lie as far behind, the first, with as many records as the last has
     for name, first, last, wanted in (("fewer", ".data/serialization_id", None, {"plain"}), ("more", None, ".data/serialization_id", {"plain"}), ("without_order", "byteorder", None, DIFFER), ("same", "byteorder", "byteorder", {"plain"})):
         first = with_record(first, 300)
         short = directory(first)[2] - directory(with_record(last, 4))[2]
         sample("located_as_far_%s.distcp" % name, first + with_record(last, 4 + short), "two items whose directories begin as far behind", wanted)
-    sample("located_same_three.distcp", stored(b"\1" * 3000) + stored(b"\2" * 3000) + stored(b"\3" * 3000), "three items of the same size", {"plain"})
+    sample("located_same_three.distcp", stored(b"\1" * 1000) + stored(b"\2" * 1000) + stored(b"\3" * 1000), "three items of the same size", {"plain"})
 
 
     row = torch_zip(GOOD) + torch_zip(GOOD)

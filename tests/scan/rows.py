@@ -9,7 +9,7 @@ import struct
 from assemble import BAD, GOOD, Member, stored, torch_zip, zip_of
 
 END64, LOCATOR, END = b"PK\6\6", b"PK\6\7", b"PK\5\6"
-LENGTH = 6000  # of numbers with something in them
+LENGTH = 3200  # of numbers with something in them
 
 
 def located(archive):
@@ -61,18 +61,18 @@ def behind(rng, between):
 
 
 def item(rng):
-    return rng.choice([torch_zip(GOOD), stored(b"\1" * rng.choice([8, 3000, LENGTH])), small(GOOD, bytes(3000))])
+    return rng.choice([torch_zip(GOOD), stored(b"\1" * rng.choice([8, 2000, LENGTH])), small(GOOD, bytes(2000))])
 
 
 def make(rng):
-    last = rng.choice([stored(bytes(3000)), stored(bytes(3000)), small(GOOD, bytes(3000))])
+    last = rng.choice([stored(bytes(2000)), stored(bytes(2000)), small(GOOD, bytes(2000))])
     place = located(last) if END64 in last else sum(directory(last)[1:])
     front = b"".join(item(rng) for _ in range(rng.choice([0, 0, 1])))
     length = len(front + stored(bytes(LENGTH)))
     folder = rng.choice(["archive", "a_longer_name"])
     if rng.random() < 0.3:
         row = [front, item(rng)]
-    elif len(front) < 2000:
+    elif len(front) < 1000:
         row = [hiding(BAD, place + rng.choice([0] * 9 + [1, 20]), behind(rng, length), front, folder)]
     else:
         row = [front, stored(torch_zip(BAD) + bytes(LENGTH - len(torch_zip(BAD)))) if rng.random() < 0.2 else item(rng)]

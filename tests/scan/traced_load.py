@@ -16,6 +16,7 @@ import pickle
 import re
 import resource
 import signal
+import struct
 import sys
 import warnings
 import zlib
@@ -78,7 +79,6 @@ MOST_NUMBERS = 1 << 16
 # of texts as Python 2 pickled them, by which a load makes of them what it is told
 OF_PYTHON2 = re.compile(rb"[UT]|S['\"]")
 ENCODINGS = ({"encoding": "latin1"}, {"encoding": "bytes"}, {"encoding": "ascii", "errors": "replace"}, {"encoding": "utf-8", "errors": "surrogateescape"}, {"encoding": "cp1252", "errors": "ignore"})
-ITEM_END = re.compile(rb"(?s)PK\5\6.{16}\0\0(?=\0*(PK\3\4|$))")
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 OTHER_KEYS = ("ascii", "utf-8", "cp1252")  # of ENCODINGS, which the page excludes where keys are told apart
 
@@ -213,13 +213,25 @@ def load_file(data):
     load_with_torch(lambda: SAMPLE, data, **mapped)
 
 
+def items(data):
+    """Of archives one behind the other, zeros between them or not, as zipfile finds where each begins: the last first."""
+    while data:
+        at = data.rfind(b"PK\5\6")
+        nbytes, off = struct.unpack_from("<II", data, at + 12) if 0 <= at <= len(data) - 22 else (0, 1 << 40)
+        if data[at - 20 : at - 16] == b"PK\6\7":
+            nbytes, off = struct.unpack_from("<QQ", data, at - 36)
+            nbytes += 76
+        start = at - nbytes - off
+        if start < 0 or data[at + 22 :].strip(b"\0"):
+            return
+        yield data[start : at + 22]
+        data = data[:start]
+
+
 def load_items(data):
-    """Each as who goes by an index: torch.load of the archives that lie one behind the other, zeros between them or not."""
-    ends = [match.end() for match in ITEM_END.finditer(data)]
-    starts = [0] + [len(data) - len(data[end:].lstrip(b"\0")) for end in ends]
-    for start in starts[:4]:
-        for end in [end for end in ends if end > start][:2]:
-            load_stream(data[start:end])
+    """Each as who goes by an index."""
+    for item in items(data):
+        load_stream(item)
 
 
 class Keys(pickle._Unpickler):
@@ -451,12 +463,27 @@ def small(tensor):
         return False
 
 
+def is_again(tensor, used):
+    """Several loads of a file make the same: one with the same numbers, at the same place, was used before."""
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_quantized or tensor.__dict__ or not small(tensor):
+        return False
+    try:
+        place = tensor.data_ptr() % 64
+    except RuntimeError:  # it has no numbers of its own
+        return False
+    key = (type(tensor), tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.requires_grad, tensor.device, place, numbers(tensor))
+    was_there = key in used
+    used.add(key)
+    return was_there
+
+
 def use():
     """What was made is shown, hashed and used: what only looks like data crashes here. The sum of all numbers comes first."""
     global summed
     for value in made:
         for tensor in tensors_in(value, []):
             summed = zlib.crc32(numbers(tensor), summed)
+    used = set()
     while made:
         value = made.pop()
         if "unused" in sys.argv:
@@ -467,6 +494,8 @@ def use():
             except Exception:
                 pass
         for tensor in tensors_in(value, []):
+            if is_again(tensor, used):
+                continue
             for way in ways_of(tensor):
                 try:
                     way(tensor)
