@@ -81,6 +81,13 @@ static void take_for_package(struct ckpt_scanner *s, const char *name)
 	ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "a source of Python in an unpacked torch.package, which a load of its pickles runs");
 }
 
+/* torch 2.14 goes by the name of a path, and gives such a file to the package safetensors, which knows no other (torch.load). */
+static void check_name(struct ckpt_scanner *s)
+{
+	if (s->file.is_torch && ckpt_ends_with(s->file.path, ".safetensors"))
+		ckpt_scan_refuse(s, 1 << CKPT_SCAN_TORCH_2_14, NULL, CKPT_NO_OFFSET, "its name ends in '.safetensors', as which 2.14 reads it");
+}
+
 /* Can it be read as the checkpoint that it is said to be? */
 static void prove(struct ckpt_scanner *s, struct ckpt_source *source)
 {
@@ -129,6 +136,7 @@ static int scan_file(struct ckpt_scanner *s, const char *path, const char *packa
 	if (s->rc == 0 && is_index(path) && s->file.verdict < CKPT_SCAN_UNREADABLE)
 		ckpt_scan_dcp_index(s, source);
 	prove(s, source);
+	check_name(s);
 	ckpt_source_unref(source);
 	return finish(s, path, err);
 }

@@ -252,6 +252,10 @@ SAMPLES = {
     "tar_ordered": (tar(files.glob("collections", "OrderedDict") + b")R"), OLD),
     "tar_command": (tar(files.glob("os", "getpid") + b")R"), NONE),
     "tar_number": (tar(b"K\x07Q"), NONE),
+    # by a path, which says what it is
+    "named.safetensors": (archive(), MIDDLE),
+    "stream_named.safetensors": (stream("torch", "FloatStorage", 4), MIDDLE),
+    "named.Safetensors": (archive(), ALL),
     "empty": (archive(**{"data.pkl": b""}), NONE),
     "script_upper": (archive(**{"Constants.pkl": proto(2, b")")}), ALL),
 }
@@ -268,17 +272,21 @@ SAMPLES.update({
 FORETOLD = {"packed": UNKNOWN, "packed_cut": UNKNOWN, "packed_number": (False, None, None)}
 
 
+def path_of(name):
+    return name if "." in name else name + ".pt"
+
+
 def write(folder):
     for name, (data, _) in SAMPLES.items():
-        with open(os.path.join(folder, name + ".pt"), "wb") as stream_:
+        with open(os.path.join(folder, path_of(name)), "wb") as stream_:
             stream_.write(data)
-    return [name + ".pt" for name in SAMPLES]
+    return list(SAMPLES)
 
 
 def check_scan(count, folder, names):
-    _, found = scanned.scan(*(os.path.join(folder, name) for name in names))
-    for path, one in found.items():
-        name = os.path.basename(path)[:-3]
+    _, found = scanned.scan(*(os.path.join(folder, path_of(name)) for name in names))
+    for name in names:
+        one = found[os.path.join(folder, path_of(name))]
         said = tuple(one["weights_only"][version] for version in VERSIONS)
         wanted = FORETOLD.get(name, SAMPLES[name][1])
         count.expect(said == wanted, "%s: weights_only of %s takes it: %s, foretold %s" % (name, ", ".join(VERSIONS), wanted, said))
@@ -287,12 +295,12 @@ def check_scan(count, folder, names):
 def check_torch(count, folder, names, command):
     with open(os.path.join(folder, "ask.py"), "w", encoding="utf-8") as script_:
         script_.write(ASK)
-    done = subprocess.run(command.split() + ["ask.py", *names], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", errors="replace", check=False)
+    done = subprocess.run(command.split() + ["ask.py", *map(path_of, names)], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", errors="replace", check=False)
     version = re.search(r"^version (\d+\.\d+)", done.stdout, re.M)
     if not version or version.group(1) not in VERSIONS:
         return
     at = VERSIONS.index(version.group(1))
-    answers = dict(re.findall(r"^load (\S+)\.pt (yes|no)", done.stdout, re.M))
+    answers = {name[:-3] if name.endswith(".pt") else name: said for name, said in re.findall(r"^load (\S+) (yes|no)", done.stdout, re.M)}
     count.expect(len(answers) == len(names), "torch %s says nothing of some" % VERSIONS[at])
     for name, answer in answers.items():
         count.expect((answer == "yes") == SAMPLES[name][1][at], "%s: torch %s says %s" % (name, VERSIONS[at], answer))
