@@ -55,7 +55,8 @@ def main():
     count = scanned.Count()
     with scanned.Folder("newly_plain") as work:
         fine, blind = program(work, "fine", LOADS % KNOWN), program(work, "blind", LOADS % "pass")
-        bad = program(work, "bad", LOADS % "print('more', files, 'opens a file')")
+        broken = program(work, "broken", LOADS % "print('more', files, 'opens a file')")
+        bad = program(work, "bad", LOADS % r"if data != b'\x80\x02N.': print('more', files, 'opens a file')")
         plain, never, some = (program(work, name, SAYS % verdict) for name, verdict in (("plain", "0"), ("never", "4"), ("some", "4 * (files % 3 == 0)")))
         code, line, _ = fuzz(work, fine, None)
         all_plain = int(re.search(r"(\d+) of them plain", line).group(1))
@@ -69,6 +70,8 @@ def main():
         count.expect(code == 0 and numbers[1] == all_plain and 0 < numbers[2] < all_plain, "some were plain: " + line)
         code, line, _ = fuzz(work, blind, never)
         count.expect(code == 1 and "does not notice" in line, "a torch of which nothing is heard: " + line)
+        code, line, _ = fuzz(work, broken, never)
+        count.expect(code == 1 and "tells of None" in line, "a torch that loads nothing: " + line)
         code, line, numbers = fuzz(work, bad, never, 40)
         count.expect(code == 1 and numbers and numbers[3] == numbers[2] > 0, "what is newly plain and does more: " + line)
     count.end()
