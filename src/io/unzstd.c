@@ -17,8 +17,18 @@
 
 enum {
 	PACKED = 64 << 10,  /* read at a time */
+	STEP = 1 << 10,	    /* ... and given to the decoder: how exactly it is known where nothing comes out */
 	SKIPPED = 64 << 10, /* unpacked at a time where the bytes are not wanted */
+	/*
+	 * With pyzstd, torch 2.14 reads so many packed bytes at a time, and takes it for the end if nothing comes of them (ZStandard in
+	 * torch/distributed/checkpoint/_extension.py). A block has at most 128 KiB: who packs something writes no such.
+	 */
+	CHUNK = 134 << 10,
+	/* ... or if just what has come fills up what Python reads at a time, 8 KiB or a multiple: the next read gets nothing */
+	PYTHON_READS = 8 << 10,
+	END_WINDOW = 72 << 10, /* a zip archive ends so far behind its end record, or nearer */
 };
+static const uint32_t ZIP_END = 0x504B0506; /* "PK\5\6" */
 
 struct unzstd {
 	struct ckpt_source *base;
@@ -27,6 +37,11 @@ struct unzstd {
 	uint64_t pos;	      /* unpacked bytes so far */
 	uint64_t read;	      /* bytes of BASE so far */
 	bool inside;	      /* a frame has begun and not ended */
+	bool full;	      /* there may be more to come of what was read */
+	uint64_t silent;      /* bytes of BASE since some came out, rounded up to a STEP */
+	uint64_t came;	      /* bytes out, some of which POS may not count yet */
+	uint64_t zip_end;     /* behind the last end record of a zip archive in these; 0: there was none */
+	uint32_t last;	      /* four bytes of them */
 	ZSTD_inBuffer in;
 	uint8_t packed[PACKED], skipped[SKIPPED];
 };
@@ -35,7 +50,8 @@ static void rewind_to_start(struct unzstd *u)
 {
 	ZSTD_freeDCtx(u->context);
 	u->context = NULL;
-	u->pos = u->read = 0;
+	u->pos = u->read = u->silent = u->came = u->zip_end = u->last = 0;
+	u->full = false;
 	u->inside = false;
 	u->in = (ZSTD_inBuffer){ u->packed, 0, 0 };
 }
@@ -51,17 +67,43 @@ static int refill(struct unzstd *u, struct ckpt_error *err)
 	return rc;
 }
 
+static void note_output(struct unzstd *u, const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		u->last = u->last << 8 | bytes[i];
+		if (u->last == ZIP_END)
+			u->zip_end = u->came + i + 1;
+	}
+	u->came += len;
+}
+
+/* Is there a reader for which what has come may be all, and an archive? */
+static bool may_end_early(const struct unzstd *u)
+{
+	uint64_t packed = u->read - (u->in.size - u->in.pos);
+
+	if (u->silent >= CHUNK)
+		return true;
+	return packed % CHUNK == 0 && packed < ckpt_source_size(u->base) && !u->full && u->came % PYTHON_READS == 0 && u->zip_end && u->came - u->zip_end <= END_WINDOW;
+}
+
 /* May give no bytes yet. */
 static int decompress_some(struct unzstd *u, ZSTD_outBuffer *out, struct ckpt_error *err)
 {
-	size_t left = ZSTD_decompressStream(u->context, out, &u->in);
+	size_t end = u->in.size, from = u->in.pos, before = out->pos, step = STEP - (u->read - (end - from)) % STEP, left;
 
+	u->in.size = u->full ? from : end - from < step ? end : from + step;
+	left = ZSTD_decompressStream(u->context, out, &u->in);
+	u->in.size = end;
+	u->full = out->pos == out->size;
+	u->silent = (out->pos == before ? u->silent : 0) + (u->in.pos - from);
 	if (ZSTD_isError(left))
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "is damaged: zstd says '%s' before byte %" PRIu64,
 				 ZSTD_getErrorName(left), u->read);
+	note_output(u, (const uint8_t *)out->dst + before, out->pos - before);
 	u->inside = left != 0;
-	return 0;
+	return may_end_early(u) ? ckpt_fail(err, CKPT_E_FORMAT, "has zstd before byte %" PRIu64 " that some readers take for the end", u->read) : 0;
 }
 
 static bool is_all_read(const struct unzstd *u)

@@ -253,7 +253,7 @@ static bool scan_other(struct viewed_file *l)
 	}
 	if (!top)
 		return false;
-	if (ckpt_scan_hf_index(l->s, l->source) || ckpt_scan_latest(l->s, l->source) || ckpt_scan_extern_modules_file(l->s, l->source)) {
+	if (ckpt_scan_hf_index(l->s, l->source) || ckpt_scan_latest(l->s, l->source)) {
 		set_format(l, "text");
 		return true;
 	}
@@ -370,6 +370,12 @@ bool ckpt_scan_source(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 	if (flags & CKPT_SCAN_UNPICKLED) {
 		scan_unpickled(&l);
 		return true;
+	}
+	if (flags & CKPT_SCAN_TOP && ckpt_scan_extern_modules_file(s, source)) {
+		set_format(&l, "text");
+		if (!s->in_folder)
+			add_finding(&l, CKPT_SCAN_PLAIN, "note", "names of modules that a torch.package is without");
+		return s->file.verdict > CKPT_SCAN_PLAIN;
 	}
 	return scan_all_ways(&l);
 }

@@ -31,8 +31,11 @@ void *ckpt_scan_read_whole(struct ckpt_scanner *s, struct ckpt_source *source)
 	return NULL;
 }
 
-/* The names of files in the object at C. True: there is something to say of it. A value that is no text no library writes, and readers get to it in any order. */
-static bool check_map(struct ckpt_scanner *s, struct ckpt_json_cursor *c)
+/*
+ * The names of files in the object at C. True: there is something to say of it. A value that is no text no library writes, and readers
+ * get to it in any order. IS_WHOLE: the object is all of the index, and may be another one's, whose values are no names.
+ */
+static bool check_map(struct ckpt_scanner *s, struct ckpt_json_cursor *c, bool is_whole)
 {
 	char text[CKPT_JSON_MOST_TEXT + 1], shown[SHOWN];
 
@@ -41,6 +44,8 @@ static bool check_map(struct ckpt_scanner *s, struct ckpt_json_cursor *c)
 
 		ckpt_json_read_text(c, text);
 		if (!ckpt_json_skip(c, ':') || !ckpt_json_skip(c, '"')) {
+			if (is_whole)
+				return false;
 			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "name", CKPT_NO_OFFSET, "the index has a value that is no name of a file: the others are not looked into");
 			return true;
 		}
@@ -129,7 +134,7 @@ bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)
 	char text[CKPT_JSON_MOST_TEXT + 1];
 	struct ckpt_json_cursor c;
 	uint8_t *bytes;
-	bool found = false;
+	bool found = false, has_map = false;
 
 	if (!is_named_as_index(s->file.path))
 		return false;
@@ -146,9 +151,15 @@ bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source)
 
 		c.at++;
 		len = ckpt_json_read_text(&c, text);
-		if (len == sizeof(key) - 1 && !memcmp(text, key, len) && ckpt_json_skip(&c, ':') && ckpt_json_skip(&c, '{'))
-			found = check_map(s, &c);
+		if (len != sizeof(key) - 1 || memcmp(text, key, len) != 0 || !ckpt_json_skip(&c, ':'))
+			continue;
+		has_map = true;
+		found = ckpt_json_skip(&c, '{') && check_map(s, &c, false);
 	}
+	/* accelerate takes one without that key for the map itself (load_checkpoint_in_model) */
+	c = (struct ckpt_json_cursor){ bytes, bytes + size };
+	if (!has_map && ckpt_json_skip(&c, '{'))
+		found = check_map(s, &c, true);
 	free(bytes);
 	return found;
 }

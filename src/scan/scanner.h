@@ -212,8 +212,8 @@ bool ckpt_scan_hf_index(struct ckpt_scanner *s, struct ckpt_source *source);
 void *ckpt_scan_read_whole(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /*
- * Is the file the ".data/extern_modules" of an unpacked torch.package, and one with which a load imports what the file chose, or which
- * takes too much? Then that was said (loaders/extern_modules.c).
+ * Is the file the ".data/extern_modules" of an unpacked torch.package? What is odd of it is said. False: it is another file, or may be a
+ * pickle as well (loaders/extern_modules.c).
  */
 bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *source);
 

@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import dcp_build  # noqa: E402
 import hostile  # noqa: E402
 import judge  # noqa: E402
+import rows  # noqa: E402
 import scanned  # noqa: E402
 
 ORDER = ("plain", "needs-objects", "unreadable", "inconsistent", "dangerous")
@@ -118,9 +119,10 @@ def check_index_alone(count, path):
     count.expect(found and ORDER.index(found[0]) >= ORDER.index(wanted), "%s is %s, its index alone %s" % (path, wanted, found))
 
 
-def zstd_stored(data, block=1 << 17):
-    """A frame of raw blocks (RFC 8878)."""
+def zstd_stored(data, block=1 << 17, empty=0):
+    """A frame of raw blocks (RFC 8878), with as many EMPTY ones behind the first."""
     blocks = [data[at : at + block] for at in range(0, len(data), block)] or [b""]
+    blocks[1:1] = [b""] * empty
     return b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) + b"".join(struct.pack("<I", (n == len(blocks) - 1) | len(one) << 3)[:3] + one for n, one in enumerate(blocks))
 
 
@@ -244,6 +246,22 @@ def check_dcp(count, folder):
     for operand in (packed.path, os.path.join(packed.path, ".metadata")):
         _, found = scanned.scan(operand)
         count.expect({one["verdict"] for one in found.values()} <= {"plain", "needs-objects"}, "packed items are %s" % found)
+    # torch 2.14 with pyzstd takes 134 KiB of which nothing comes for the end of an item
+    skipped = [b"\x50\x2a\x4d\x18" + struct.pack("<I", size) + bytes(size) for size in (100000, 300000)]
+    good = hostile.assemble.torch_zip(hostile.assemble.GOOD)
+    # ... and that of as many packed bytes, if what came of them fills up what Python reads at a time, and is an archive
+    first = next(one for one in (rows.small(good, b"\1" * n) for n in range(7000, 16000)) if len(one) % 8192 == 0)
+    packed = zstd_stored(first, 10)
+    aligned = [packed + b"\x50\x2a\x4d\x18" + struct.pack("<I", size) + bytes(size) + zstd_stored(good, 10) for size in (137216 - len(packed) - 8, 137216 - len(packed) - 24)]
+    for name, data, wanted in (("aligned", aligned[0], {"unreadable"}), ("not_aligned", aligned[1], {"inconsistent"}), ("few", zstd_stored(good, 10, 40000), {"plain", "needs-objects"}), ("many", zstd_stored(good, 10, 50000), {"unreadable"}), ("skipped_few", zstd_stored(good[:400], 10) + skipped[0] + zstd_stored(good[400:], 10), {"plain", "needs-objects"}),
+                               ("skipped", zstd_stored(good[:400], 10) + skipped[1] + zstd_stored(good[400:], 10), {"unreadable"}), ("skipped_often", zstd_stored(good[:400], 10) + skipped[0] * 2 + zstd_stored(good[400:], 10), {"unreadable"})):
+        silent = made("silent_%s" % name)
+        silent.items = [dcp_build.Item("b", None, None, "__0_0.distcp", data)]
+        silent.items[0].transforms = ["stream.zstd/1"]
+        silent.write_data()
+        silent.write_index()
+        _, found = scanned.scan(os.path.join(silent.path, ".metadata"))
+        count.expect({one["verdict"] for one in found.values()} <= wanted, "a packed item with nothing in it for a while (%s) is %s" % (name, [one["verdict"] for one in found.values()]))
     for name in ("e.safetensors", "e.bin", "e"):
         data = b"\1" * 64 + evil + b"\1" * 200000
         numbers = made("numbers_%s" % name.replace(".", "_"))
@@ -420,6 +438,8 @@ def check_packages(count, folder):
         ("there", {".data/extern_modules": b"torch\nthis\n", "this/.o.pkl": plain}, {".data/extern_modules": "inconsistent", "this/.o.pkl": "plain"}),
         ("there[1]", {".data/extern_modules": b"this.that", "this/that/o.pkl": plain}, {".data/extern_modules": "inconsistent", "this/that/o.pkl": "plain"}),
         ("beside", {".data/extern_modules": b"this.that\nmodel\n\nno..thing", "this/model/o.pkl": plain}, {"this/model/o.pkl": "plain"}),
+        ("names", {".data/extern_modules": b"collections\ntorch._utils\n", "model/model.pkl": plain}, {"model/model.pkl": "plain"}),
+        ("opcodes", {".data/extern_modules": b"cos\nsystem\n(S'true'\ntR.", "model/model.pkl": plain}, {".data/extern_modules": "dangerous", "model/model.pkl": "plain"}),
         ("upper", {**mark, "mod.PY": b"", "model/model.pkl": plain}, {"mod.PY": "dangerous", "model/model.pkl": "plain"}),
         ("data", {**mark, "model/model.pkl": plain}, {"model/model.pkl": "plain"}),
         ("storage", {**mark, "model/model.pkl": storage, ".data/0.storage": assemble.files.FOUR_FLOATS}, {"model/model.pkl": "unreadable"}),
@@ -458,6 +478,10 @@ def check_hf_index(count, folder):
         ('{"weight_map": {"a": null, "b": "../m.bin"}}', "unreadable"),
         ('{"weight_map": {"a": "m.bin", "b": 3}}', "unreadable"),
         ('{"weight_map": {}}', None),
+        ('{"a": "m.bin", "b": "../m.bin"}', "inconsistent"),
+        ('{"a": "weight_map", "b": "../m.bin"}', "inconsistent"),
+        ('{"a": "m.bin", "b": 3, "c": "../m.bin"}', None),
+        ('{"path": "/a/b", "weight_map": {"a": "m.bin"}}', None),
     )):
         inside = os.path.join(folder, "hf%d" % number)
         os.mkdir(inside)

@@ -52,6 +52,15 @@ static bool has_other_bytes(const uint8_t *bytes, uint64_t nbytes)
 	return false;
 }
 
+/* Names and nothing else. Most begin as a pickle does ("collections"), and the one opcode that ends one would be the last: a name does not end so. */
+static bool is_list(const uint8_t *bytes, uint64_t nbytes)
+{
+	for (uint64_t i = 0; i < nbytes; i++)
+		if (!ckpt_is_alnum(bytes[i]) && !strchr("._*\n", bytes[i]))
+			return false;
+	return !nbytes || bytes[nbytes - 1] != '.';
+}
+
 static size_t count_parts(const uint8_t *name, size_t len)
 {
 	size_t parts = 1;
@@ -134,10 +143,7 @@ bool ckpt_loose_zip_extern_modules(struct ckpt_loose_zip *zip, const uint8_t *by
 	struct ckpt_strmap modules = { 0 };
 	const uint8_t *at = bytes, *name;
 	size_t len;
-	bool is_list = true;
 
-	for (uint64_t i = 0; i < nbytes; i++)
-		is_list &= ckpt_is_alnum(bytes[i]) || strchr("._*\n", bytes[i]);
 	if (check_names(zip->s, bytes, nbytes)) {
 		char *paths = malloc((size_t)nbytes + 1), *path = paths;
 		bool is_there;
@@ -151,8 +157,7 @@ bool ckpt_loose_zip_extern_modules(struct ckpt_loose_zip *zip, const uint8_t *by
 		ckpt_strmap_clear(&modules);
 		free(paths);
 	}
-	/* the one opcode that ends a pickle would be the last: a name does not end so */
-	return is_list && (!nbytes || bytes[nbytes - 1] != '.');
+	return is_list(bytes, nbytes);
 }
 
 /* ---- in a folder ---- */
@@ -191,6 +196,7 @@ bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *s
 {
 	uint64_t size = ckpt_source_size(source);
 	uint8_t *bytes;
+	bool is_all;
 
 	if (!ckpt_ends_with(s->file.path, LIST))
 		return false;
@@ -203,6 +209,7 @@ bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *s
 		return true;
 	if (check_names(s, bytes, size))
 		check_folder(s, bytes, size);
+	is_all = is_list(bytes, size);
 	free(bytes);
-	return s->file.verdict >= CKPT_SCAN_UNREADABLE;
+	return is_all || s->file.verdict >= CKPT_SCAN_UNREADABLE;
 }
