@@ -605,6 +605,9 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 		*number = ckpt_key_of_constant(first->u.bytes.ptr, first->u.bytes.len);
 	} else if (!strcmp(rule->name, "type")) {
 		*number = first->kind == CKPT_NONE ? ckpt_key_of_constant("NoneType", strlen("NoneType")) : as_spelled(k, rule, v, depth);
+		k->is_unknown |= first->kind == CKPT_GLOBAL && strcmp(first->u.global->name, "Ellipsis") != 0 && strcmp(first->u.global->name, "NotImplemented") != 0; /* of the constants of torch some are of one class */
+	} else if (!strcmp(rule->name, "build_tensor_from_id")) { /* of TorchScript: gives an int as it is */
+		*number = ckpt_key_number(k, first, depth + 1);
 	} else if (!strcmp(rule->name, "device")) {
 		k->is_unknown |= !number_of_device(args, number);
 	} else if (!strcmp(rule->name, "UUID")) {

@@ -328,12 +328,29 @@ static bool hash_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, 
 }
 
 /*
- * Layouts, memory formats and DTensor, which torch has under the same name in several modules: `torch.strided` is _get_layout('torch.strided').
- * NoneType is type(None).
+ * Classes, layouts, memory formats and DTensor, which torch has under the same name in several modules: `torch.strided` is
+ * _get_layout('torch.strided'). NoneType is type(None).
  */
-static bool has_several_names(const struct ckpt_global *g)
+static bool has_several_modules(const struct ckpt_global *g)
 {
-	return !strcmp(g->name, "NoneType") || !strcmp(g->module, "torch") || !strcmp(g->module, "torch._utils") || !strncmp(g->module, "torch.distributed.", strlen("torch.distributed."));
+	return !strcmp(g->name, "NoneType") || !strcmp(g->module, "torch") || !strncmp(g->module, "torch.", strlen("torch."));
+}
+
+/* The name that Python 3 has for a class of its own; OSError has several. */
+static const char *name_today(const char *name)
+{
+	static const char *const pairs[][2] = { { "IOError", "OSError" }, { "EnvironmentError", "OSError" }, { "WindowsError", "OSError" }, { "StandardError", "Exception" },
+						{ "long", "int" }, { "unicode", "str" }, { "basestring", "str" }, { "xrange", "range" } };
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		if (!strcmp(name, pairs[i][0]))
+			return pairs[i][1];
+	return name;
+}
+
+static bool is_of_python(const char *module)
+{
+	return !strcmp(module, "builtins") || !strcmp(module, "__builtin__") || !strcmp(module, "exceptions");
 }
 
 uint64_t ckpt_key_of_constant(const char *name, uint64_t len)
@@ -357,8 +374,10 @@ uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigne
 		module = !strcmp(rule->name, g->name) ? rule->module : g->module; /* it has several names */
 		if (!strcmp(module, "torch") && ckpt_dtype_find(g->name) != CKPT_DTYPE_UNKNOWN) /* torch.float, torch.float32 */
 			return 3 * ckpt_key_of_text(module, strlen(module)) + (uint64_t)ckpt_dtype_find(g->name);
-		if (has_several_names(g))
+		if (has_several_modules(g))
 			return ckpt_key_of_constant(g->name, g->name_len);
+		if (is_of_python(module))
+			return 3 * ckpt_key_of_text("builtins", strlen("builtins")) + ckpt_key_of_text(name_today(g->name), strlen(name_today(g->name)));
 		return 3 * ckpt_key_of_text(module, strlen(module)) + ckpt_key_of_text(g->name, g->name_len);
 	}
 	if (++k->nodes > MOST_IN_A_KEY || depth > MOST_DEPTH) {

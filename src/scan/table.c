@@ -48,6 +48,7 @@
 #define TIMEZONE CKPT_TYPE_TIMEZONE
 #define VALUE CKPT_TYPE_VALUE
 #define SHAPE CKPT_TYPE_SHAPE
+#define LITERAL_SHAPE CKPT_TYPE_LITERAL_SHAPE
 #define HOOKS CKPT_TYPE_HOOKS
 #define METADATA CKPT_TYPE_METADATA
 #define SPARSE CKPT_TYPE_SPARSE
@@ -136,7 +137,7 @@ static const struct ckpt_scan_rule rows[] = {
 	HEAVY_FUNC("torch.storage", "_load_from_bytes", 3400, 0, FROM_BYTES, 1, 1, STORAGE, BYTES),
 	FUNC("torch.serialization", "_get_layout", PLAIN, 1, 1, LAYOUT, TEXT),
 	TYPE("torch.serialization", "StorageType", 0, 0, ATTRIBUTES, VALUE),
-	TYPE("torch", "Size", 0, 1, NOTHING, SIZE, SHAPE),
+	TYPE("torch", "Size", 0, 1, NOTHING, SIZE, LITERAL_SHAPE),
 	TYPE("torch", "device", 1, 2, NOTHING, DEVICE, SHORT, INT),
 	HEAVY_TYPE("torch", "Tensor", 730, 0, 0, 0, TENSOR, TENSOR),
 	HEAVY_TYPE("torch.autograd.variable", "Variable", 730, 0, 0, 0, TENSOR, TENSOR),

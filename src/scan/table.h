@@ -90,6 +90,7 @@ enum { CKPT_TYPE_FIRST = CKPT_GLOBAL };
 #define CKPT_TYPE_SIZES CKPT_TYPE_BIT(41)
 /* a literal list or tuple of numbers, truth values and texts: of a tensor in it Python would ask the number */
 #define CKPT_TYPE_SCALARS CKPT_TYPE_BIT(42)
+#define CKPT_TYPE_LITERAL_SHAPE CKPT_TYPE_BIT(43) /* a shape that no call makes */
 #define CKPT_TYPE_ANY_CLASS (CKPT_TYPE_CLASS | CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE)
 
 /* Whatever is data: for arguments that are only kept. */

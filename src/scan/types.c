@@ -108,16 +108,20 @@ static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)
 	return is_sequence(v) && i < v->u.seq.count ? v->u.seq.items[i] : &ckpt_value_none;
 }
 
-static bool is_shape(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+static bool is_literal_shape(const struct ckpt_value *v)
 {
-	if (ckpt_scan_type(w, v) == CKPT_TYPE_SIZE)
-		return true;
 	if (!is_sequence(v) || v->u.seq.count > MOST_DIMENSIONS)
 		return false;
 	for (uint32_t i = 0; i < v->u.seq.count; i++)
 		if (v->u.seq.items[i]->kind != CKPT_INT)
 			return false;
 	return true;
+}
+
+/* ... or torch.Size of one */
+static bool is_shape(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	return is_literal_shape(v) || ckpt_scan_type(w, v) == CKPT_TYPE_SIZE;
 }
 
 static bool is_hooks(struct ckpt_scan_walk *w, const struct ckpt_value *v)
@@ -339,6 +343,7 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	if (ckpt_scan_type(w, v) & wanted)
 		return true;
 	return (wanted & CKPT_TYPE_SHAPE && is_shape(w, v)) ||
+	       (wanted & CKPT_TYPE_LITERAL_SHAPE && is_literal_shape(v)) ||
 	       (wanted & CKPT_TYPE_SIZES && is_shape(w, v) && are_countable(v)) ||
 	       (wanted & CKPT_TYPE_HOOKS && is_hooks(w, v)) ||
 	       (wanted & CKPT_TYPE_METADATA && is_metadata(v)) ||

@@ -261,6 +261,17 @@ def keys_of_others():
         yield files.glob(module, name)
     for module, name in language.CLASSES:
         yield files.glob(module, name)
+    for name in sorted(fuzz_plain.allowed_names()):  # of which those of functions are never plain
+        yield files.glob(*name.rsplit(".", 1))
+    for name in language.names_in("exceptions"):
+        yield files.glob("exceptions", name)
+    for n in (0, 1, 5):
+        yield reduce_("torch.jit._pickle", "build_tensor_from_id", n)
+    for shape in ((), (1,), (1, 2)):
+        yield reduce_("torch", "Size", reduce_("torch", "Size", shape))
+        yield reduce_("torch", "Size", reduce_("torch", "Size", reduce_("torch", "Size", list(shape))))
+    for module, name in language.CONSTANTS:
+        yield reduce_("builtins", "type", files.glob(module, name))
     for text in ("torch.strided", "torch.sparse_coo", "torch.sparse_csr"):
         yield reduce_("torch.serialization", "_get_layout", text)
     for constant in (b"N", files.glob("builtins", "Ellipsis"), files.glob("builtins", "NotImplemented")):
