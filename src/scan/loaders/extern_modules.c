@@ -56,7 +56,7 @@ static bool has_other_bytes(const uint8_t *bytes, uint64_t nbytes)
 static bool is_list(const uint8_t *bytes, uint64_t nbytes)
 {
 	for (uint64_t i = 0; i < nbytes; i++)
-		if (!ckpt_is_alnum(bytes[i]) && !strchr("._*\n", bytes[i]))
+		if (!ckpt_is_alnum(bytes[i]) && !memchr("._*\n", bytes[i], 4))
 			return false;
 	return !nbytes || bytes[nbytes - 1] != '.';
 }
