@@ -37,6 +37,7 @@ struct unzstd {
 	uint64_t pos;	      /* unpacked bytes so far */
 	uint64_t read;	      /* bytes of BASE so far */
 	bool inside;	      /* a frame has begun and not ended */
+	bool is_measured;     /* all was unpacked once, and what follows is not looked at again */
 	bool full;	      /* there may be more to come of what was read */
 	uint64_t silent;      /* bytes of BASE since some came out, rounded up to a STEP */
 	uint64_t came;	      /* bytes out, some of which POS may not count yet */
@@ -92,17 +93,20 @@ static int decompress_some(struct unzstd *u, ZSTD_outBuffer *out, struct ckpt_er
 {
 	size_t end = u->in.size, from = u->in.pos, before = out->pos, step = STEP - (u->read - (end - from)) % STEP, left;
 
-	u->in.size = u->full ? from : end - from < step ? end : from + step;
+	if (!u->is_measured)
+		u->in.size = u->full ? from : end - from < step ? end : from + step;
 	left = ZSTD_decompressStream(u->context, out, &u->in);
 	u->in.size = end;
-	u->full = out->pos == out->size;
-	u->silent = (out->pos == before ? u->silent : 0) + (u->in.pos - from);
 	if (ZSTD_isError(left))
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "is damaged: zstd says '%s' before byte %" PRIu64,
 				 ZSTD_getErrorName(left), u->read);
-	note_output(u, (const uint8_t *)out->dst + before, out->pos - before);
 	u->inside = left != 0;
+	if (u->is_measured)
+		return 0;
+	u->full = out->pos == out->size;
+	u->silent = (out->pos == before ? u->silent : 0) + (u->in.pos - from);
+	note_output(u, (const uint8_t *)out->dst + before, out->pos - before);
 	return may_end_early(u) ? ckpt_fail(err, CKPT_E_FORMAT, "has zstd before byte %" PRIu64 " that some readers take for the end", u->read) : 0;
 }
 
@@ -224,6 +228,7 @@ int ckpt_source_unzstd(struct ckpt_source *base, uint64_t most, size_t edge,
 	}
 	size = u->pos;
 	rewind_to_start(u);
+	u->is_measured = true;
 	rc = ckpt_source_make(&maker, u, base, size, &all, err);
 	if (rc < 0)
 		return rc;
