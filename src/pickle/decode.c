@@ -266,8 +266,14 @@ static int pop_mark(struct ckpt_machine *m)
 static int dup(struct ckpt_machine *m)
 {
 	int rc = ckpt_machine_need(m, 1);
+	const struct ckpt_value *v;
 
-	return rc < 0 ? rc : ckpt_machine_push(m, m->stack[m->depth - 1]);
+	if (rc < 0)
+		return rc;
+	v = m->stack[m->depth - 1];
+	if (v->id) /* it is the decoder's own */
+		((struct ckpt_value *)v)->flags |= CKPT_VALUE_SHARED;
+	return ckpt_machine_push(m, v);
 }
 
 static int stop(struct ckpt_machine *m)

@@ -57,7 +57,7 @@ enum ckpt_value_flags {
 	/* A call that also takes the reader of its archive: it can be shown but not written. */
 	CKPT_VALUE_BOUND = 1 << 4,
 	/* Bits 5 and 6 belong to the scan: see scan/walk.h. */
-	/* The pickle takes it from the memo at least once: it is one object in several places. */
+	/* The pickle takes it from the memo at least once, or DUPs it: it is one object in several places. */
 	CKPT_VALUE_SHARED = 1 << 7,
 };
 

@@ -136,8 +136,7 @@ static void say_not_understood(struct ckpt_scan_checked_call *c, const char *why
 {
 	char name[SHOWN_NAME], args[SHOWN_ARGS];
 
-	ckpt_scan_find(c->w->s, CKPT_SCAN_UNREADABLE, "arguments", ckpt_scan_at(c->w),
-		       "calls %s%s, %s", ckpt_scan_show_global(c->func, name, sizeof(name)),
+	ckpt_scan_find(c->w->s, CKPT_SCAN_UNREADABLE, "arguments", ckpt_scan_at(c->w), "calls %s%s, %s", ckpt_scan_show_global(c->func, name, sizeof(name)),
 		       ckpt_scan_show_args(c->args, args, sizeof(args)), why);
 }
 
@@ -255,8 +254,7 @@ static const struct ckpt_value *rest_of(struct ckpt_scan_checked_call *c, uint32
 /* numpy's generators are made of each other, by functions that call what they are given. */
 static bool is_of_numpy_random(struct ckpt_scan_walk *w, uint32_t i, const struct ckpt_value *v)
 {
-	static const char *const classes[] = { "MT19937",   "PCG64",	    "PCG64DXSM",
-					       "Philox",    "SFC64",	    "RandomState",
+	static const char *const classes[] = { "MT19937",   "PCG64",	    "PCG64DXSM", "Philox",    "SFC64",	    "RandomState",
 					       "Generator", "SeedSequence", "__bit_generator_ctor",
 					       NULL };
 	const struct ckpt_global *g =
@@ -444,6 +442,8 @@ static void check_from_type(struct ckpt_scan_checked_call *c)
 		say_dangerous(c, ": a function that is none of torch's which make tensors");
 	else if (!(rule->result & (CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED)))
 		say_not_understood(c, "wanted a function that makes a tensor");
+	if (rule && rule->call == CKPT_CALL_OF_TENSORS && rule->args[0] == CKPT_TYPE_TENSOR)
+		say_not_understood(c, "of a tensor that may be given back as it is, which would get these attributes");
 	if (ckpt_scan_may_be_function(c->w, ckpt_scan_arg(c->args, 1)))
 		say_not_understood(c, "with what may be a function in the place of a class");
 	if (is_wrapper(rule) && ckpt_scan_type(c->w, ckpt_scan_arg(c->args, 1)) == CKPT_TYPE_CLASS && !is_spread(ckpt_scan_arg(c->args, 3)))

@@ -251,6 +251,11 @@ static bool scan_other(struct viewed_file *l)
 			       "compressed by %s: unpack it first", packer);
 		return true;
 	}
+	if (l->flags & CKPT_SCAN_ROW && !ckpt_source_size(l->source)) {
+		set_format(l, "data of a DCP directory");
+		add_finding(l, CKPT_SCAN_PLAIN, "note", "a data file without items, as torch leaves it where there are fewer than threads");
+		return true;
+	}
 	if (!top)
 		return false;
 	if (ckpt_scan_hf_index(l->s, l->source) || ckpt_scan_latest(l->s, l->source)) {

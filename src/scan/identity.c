@@ -256,6 +256,8 @@ static bool number_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule
 		k->bytes += 16 * first->u.bytes.len;
 		return is_float ? number_of_float_text(first, out) : number_of_digits(first, out);
 	}
+	if (is_float && first->kind == CKPT_FLOAT && isnan(first->u.real))
+		return false; /* it is that itself, which equals itself alone */
 	*out = 0; /* int() */
 	if (is_float && first->kind != CKPT_NONE)
 		return number_as_double(first, out);

@@ -438,6 +438,9 @@ uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigne
 			k->is_unknown = true;
 		}
 		return hash;
+	case CKPT_PERSID: /* a storage that was mentioned before is that one */
+		k->is_unknown |= k->is_exact;
+		break;
 	default: break;
 	}
 	/* by where it lies, which nobody can choose either */

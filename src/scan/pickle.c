@@ -621,7 +621,7 @@ static void check_number(struct ckpt_scan_walk *w)
 static bool is_too_much(const struct ckpt_scan_walk *w)
 {
 	return ckpt_arena_used(w->m.arena) +
-		       (w->m.stack_cap + w->m.mark_cap + w->m.memo_cap + w->grown_cap + w->kept_attributes_cap + 3 * (size_t)w->package_call_cap) * sizeof(void *) >
+		       (w->m.stack_cap + w->m.mark_cap + w->m.memo_cap + w->grown_cap + w->given_back_cap + w->kept_attributes_cap + 3 * (size_t)w->package_call_cap) * sizeof(void *) >
 	       w->budget;
 }
 
@@ -739,6 +739,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	ckpt_scan_check_depth(&w);
 	ckpt_scan_check_shown(&w);
 	ckpt_scan_check_keys(&w);
+	ckpt_scan_check_given_back(&w);
 	ckpt_scan_check_packages(&w);
 	ckpt_scan_check_kept_attributes(&w);
 	free(w.package_calls);
@@ -746,6 +747,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	free(w.inner);
 	free(w.texts);
 	free(w.grown);
+	free(w.given_back);
 	ckpt_machine_clear(&w.m);
 	ckpt_strmap_clear(&w.sizes);
 	ckpt_strmap_clear(&w.said);

@@ -8,6 +8,7 @@
  * plain data takes. Sizes come from the file, so every product is checked.
  */
 #include "base/ascii.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "scan/walk.h"
 
@@ -665,6 +666,17 @@ static bool is_whole_storage(const struct ckpt_value *v)
 	return pid->kind == CKPT_TUPLE && (pid->u.seq.count == 5 || item(pid, 5)->kind == CKPT_NONE);
 }
 
+static void keep_given_back(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const struct ckpt_value **grown = ckpt_grow(w->given_back, w->given_back_count, &w->given_back_cap, sizeof(*grown));
+
+	w->s->no_memory |= !grown;
+	if (!grown)
+		return;
+	w->given_back = grown;
+	w->given_back[w->given_back_count++] = v;
+}
+
 const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, const struct ckpt_value *args)
 {
 	bool is_later = w->in->flags & CKPT_SCAN_NUMBERS_LATER;
@@ -694,7 +706,18 @@ const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_r
 		return "a copy of a tensor: torch makes it before it reads the bytes of the stream's storages";
 	if (!numbers_of_tensor(w, item(args, 0), &n) || item(args, 1)->kind != CKPT_GLOBAL || ckpt_dtype_find(item(args, 1)->u.global->name) != n.dtype)
 		return "a copy of a tensor with another dtype than it has";
+	keep_given_back(w, args);
+	keep_given_back(w, item(args, 0));
 	return NULL;
+}
+
+void ckpt_scan_check_given_back(struct ckpt_scan_walk *w)
+{
+	for (uint32_t i = 0; i < w->given_back_count; i++)
+		if (w->given_back[i]->flags & CKPT_VALUE_SHARED) {
+			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "arguments", w->in->base + w->given_back[i]->pos, "a tensor that is in two places: torch gives it back as its copy for a device, if it is there already");
+			return;
+		}
 }
 
 /*

@@ -41,6 +41,8 @@ struct ckpt_scan_walk {
 	uint32_t inner_count, inner_cap;
 	const struct ckpt_value **grown;    /* malloc: that got keys more than once */
 	uint32_t grown_count, grown_cap;
+	const struct ckpt_value **given_back; /* malloc: tensors that a call gives back, and what these were in (types.c) */
+	uint32_t given_back_count, given_back_cap;
 	const struct ckpt_value **kept_attributes; /* malloc: dicts that tensors keep for their attributes */
 	uint32_t kept_attributes_count, kept_attributes_cap;
 	bool has_texts_as_keys, has_python2_keys; /* of storages and views */
@@ -197,6 +199,9 @@ void ckpt_scan_keys_compared(struct ckpt_scan_walk *w, const struct ckpt_scan_ad
 
 /* Behind the last opcode. */
 void ckpt_scan_check_keys(struct ckpt_scan_walk *w);
+
+/* Is a tensor that a call gives back as it is, where it need not be copied, in another place, too (types.c)? Behind the last opcode. */
+void ckpt_scan_check_given_back(struct ckpt_scan_walk *w);
 
 /* ---- how deep objects lie in objects (depth.c) ---- */
 

@@ -126,6 +126,10 @@ def same_keys():
     def real(number):
         return b"G" + struct.pack(">d", number)
 
+    for name, key in (("float", NAME("builtins", "float") + b"h\x64\x85R"), ("in_tuple", NAME("builtins", "float") + b"h\x64\x85R\x85")):
+        first = real(float("nan")) + b"q\x64" + (b"\x85" if name == "in_tuple" else b"")
+        both("same_nan_%s" % name, b"}(" + first + b"N" + key + b"Nu", "float() of a float is that itself", NOT_DECIDED)
+
     def long(number):
         data = number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
         return b"\x8a" + bytes([len(data)]) + data

@@ -322,7 +322,7 @@ def many_tensors():
     for what, args in kinds.items():
         for way, method in (("", 0), ("packed_", 8))[: 2 if "_v2" in what or "Uninit" in what else 1]:
             sample("amount_%stensors_%s.pt" % (way, what), archive(calls(what, args, 200000), method), "200,000 tensors by one list of arguments", NOT_PLAIN)
-            sample("fine_amount_%stensors_%s.pt" % (way, what), archive(calls(what, args, 12000), method), "the same, fewer", {"plain"} if "wrapper" not in what and "sparse" not in what else NOT_PLAIN)  # a wrapper needs an object; the arguments are dropped here
+            sample("fine_amount_%stensors_%s.pt" % (way, what), archive(calls(what, args, 12000), method), "the same, fewer", {"plain"} if not any(word in what for word in ("wrapper", "sparse", "from_cpu_tensor")) else NOT_PLAIN)  # a wrapper needs an object; the arguments are dropped here; a tensor to be copied is in one place
     # what makes each of them larger: more sizes than torch has room for in a tensor, a gradient, attributes
     few = 24000
     for name, what, args, small in (

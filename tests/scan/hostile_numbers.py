@@ -266,6 +266,12 @@ def copies():
         for dtype in ("float64", "float16", "int32", "bfloat16", "bool"):
             both("copy_%s_%s" % (device.replace(":", ""), dtype), copy("Float", dtype, device), "the same with another dtype", NOT_DECIDED)
             both("copy_%s_%s_from_type" % (device.replace(":", ""), dtype), copy("Float", dtype, device, True), "the same, made by another call", NOT_DECIDED)
+    # where the tensor is there already, it is given back as it is
+    name, rest = NAME("torch._utils", "_rebuild_device_tensor_from_cpu_tensor"), NAME("torch", "float32") + value("cpu") + b"\x89"
+    for what, make in (("twice", lambda t: b"](" + name + b"(" + t + rest + b"tq\x64R" + name + b"h\x64Re"), ("behind_itself", lambda t: b"](" + t + b"q\x64" + name + b"(h\x64" + rest + b"tRe"), ("of_two", lambda t: b"](" + t + b"2" + name + b"(h\x64" + rest + b"tRe"),
+                       ("before_itself", lambda t: b"](" + name + b"(" + t + b"q\x64" + rest + b"tRh\x64e")):
+        both("copy_" + what, lambda s, make=make: make(s.tensor("Float", [1.0, 2.0])), "a tensor in two places, of which one says that it is a copy", NOT_DECIDED, NOT_DECIDED)
+    both("copy_with_attributes", copy("Float", "float32", "cpu", True), "a copy that gets attributes", NOT_DECIDED)
     both("copy_of_parameter", lambda s: reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", reduce_("torch._utils", "_rebuild_parameter", s.tensor("Float", [1.0]), False, EMPTY),
                                                 NAME("torch", "float32"), "cpu", False), "of a parameter", NOT_DECIDED)
 
@@ -377,6 +383,12 @@ def read_again():
         sample("named_large_storages_%d.pt" % count, packed, "a storage on meta, whose packed record is read each time it is named", wanted)
 
 
+def storages_as_keys():
+    """A storage that is mentioned twice is one object."""
+    for what, make, wanted in (("dict", lambda p: b"}(" + p + b"K\1" + p + b"K\2u", NOT_DECIDED), ("set", lambda p: NAME("builtins", "set") + b"](" + p + p + b"e\x85R", NOT_DECIDED), ("tuples", lambda p: b"}(" + p + b"K\1\x86N" + p + b"K\1\x86Nu", NOT_DECIDED), ("alone", lambda p: b"}" + p + b"K\1s", FINE)):
+        both("storage_as_key_" + what, lambda s, make=make: make(s.storage("Float", [1.0])), "a storage as a key", wanted)
+
+
 def dropped():
     """What is made and dropped is in nothing that a load gives back: nobody looks at its indices but torch, which refuses the next file."""
     for name, places, wanted in (("right", [0, 1], NOT_DECIDED), ("negative", [0, -1], NOT_DECIDED)):
@@ -397,3 +409,4 @@ quantizers()
 nested()
 turned()
 streams_in_streams()
+storages_as_keys()

@@ -68,6 +68,12 @@ def located_elsewhere():
             sample("row_in_numbers_%s.%s" % (name, ending), stored(data), "a row of archives as the numbers of an item, which are no data file", DIFFER)
 
 
+def no_items():
+    """torch leaves a data file that is empty where a writer has more threads than items."""
+    sample("no_items.distcp", b"", "a data file without items", {"plain"})
+    sample("no_items.pt", b"", "an empty checkpoint", {"unreadable"})
+
+
 def streams():
     stream = legacy()
     for name, more in (("call", BAD), ("stream", MAGIC + VERSION + FACTS + BAD), ("junk", b"\1" * 8), ("archive", torch_zip(GOOD))):
@@ -77,5 +83,6 @@ def streams():
 
 
 rows()
+no_items()
 located_elsewhere()
 streams()

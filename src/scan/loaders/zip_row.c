@@ -7,8 +7,6 @@
  */
 #include "scan/loaders/zip.h"
 
-#include "base/text.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,9 +69,12 @@ struct row {
 /* Does a load miss nothing, where it knows of no more than so many records? torch writes a name for the archive last, and reads it nowhere. */
 static bool are_enough(const struct ckpt_loose_zip *zip, uint64_t count)
 {
-	for (uint64_t i = count; i < zip->count; i++)
-		if (!ckpt_ends_with(zip->entries[i].name, "/.data/serialization_id"))
+	for (uint64_t i = count; i < zip->count; i++) {
+		const char *record = !zip->folder ? NULL : ckpt_loose_zip_in_folder(zip, &zip->entries[i]);
+
+		if (!record || strcmp(record, ".data/serialization_id") != 0)
 			return false;
+	}
 	return true;
 }
 
@@ -94,8 +95,8 @@ static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, un
 	char place[32];
 
 	if (ckpt_loose_zip_read(&zip)) {
-		compare_as_one(row, &zip);
 		ckpt_loose_zip_find_kind(&zip);
+		compare_as_one(row, &zip);
 		if (zip.base)
 			zip.flags &= ~(unsigned)CKPT_SCAN_TOP;
 		if (zip.folder && zip.flags & CKPT_SCAN_TOP)
