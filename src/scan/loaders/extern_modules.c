@@ -11,6 +11,7 @@
 
 #include "base/ascii.h"
 #include "base/text.h"
+#include "pickle/op.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,13 +53,71 @@ static bool has_other_bytes(const uint8_t *bytes, uint64_t nbytes)
 	return false;
 }
 
-/* Names and nothing else. Most begin as a pickle does ("collections"), and the one opcode that ends one would be the last: a name does not end so. */
+/* Behind the line at AT. */
+static uint64_t behind_line(const uint8_t *bytes, uint64_t nbytes, uint64_t at)
+{
+	const uint8_t *end = at < nbytes ? memchr(bytes + at, '\n', (size_t)(nbytes - at)) : NULL;
+
+	return end ? (uint64_t)(end - bytes) + 1 : nbytes;
+}
+
+/*
+ * Most lists of names begin as a pickle does ("collections"). Would it call anything before it breaks off? Letters have no mark, no
+ * tuple and no dict, so that most opcodes that want these find none. What is not sure counts as a call.
+ */
+static bool calls_something(const uint8_t *bytes, uint64_t nbytes)
+{
+	uint64_t at = 0, depth = 0; /* of the stack */
+
+	while (at < nbytes) {
+		switch (bytes[at++]) {
+		case CKPT_OP_GLOBAL:
+			at = behind_line(bytes, nbytes, behind_line(bytes, nbytes, at));
+			depth++;
+			break;
+		case CKPT_OP_INT:
+		case CKPT_OP_FLOAT:
+		case CKPT_OP_LONG:
+		case CKPT_OP_UNICODE:
+		case CKPT_OP_GET:
+			at = behind_line(bytes, nbytes, at);
+			depth++;
+			break;
+		case CKPT_OP_PUT: at = behind_line(bytes, nbytes, at); break;
+		case CKPT_OP_BINPUT: at++; break;
+		case CKPT_OP_LONG_BINPUT: at += 4; break;
+		case CKPT_OP_NONE:
+		case CKPT_OP_DUP: depth++; break;
+		case CKPT_OP_BININT1:
+		case CKPT_OP_BINGET: at++, depth++; break;
+		case CKPT_OP_BININT2: at += 2, depth++; break;
+		case CKPT_OP_BININT:
+		case CKPT_OP_LONG_BINGET: at += 4, depth++; break;
+		case CKPT_OP_BINFLOAT: at += 8, depth++; break;
+		case CKPT_OP_SHORT_BINSTRING:
+		case CKPT_OP_SHORT_BINBYTES: at += at < nbytes ? 1 + bytes[at] : 1, depth++; break;
+		case CKPT_OP_POP:
+			if (!depth--)
+				return false;
+			break;
+		case CKPT_OP_BINPERSID: return depth > 0;
+		case CKPT_OP_REDUCE:
+		case CKPT_OP_BUILD:
+		case CKPT_OP_APPEND:
+		case CKPT_OP_SETITEM: return depth > 1;
+		default: return false; /* it ends, or breaks off: no opcode, one that wants a mark, or an id that nobody asked for */
+		}
+	}
+	return false;
+}
+
+/* Names and nothing else, which would call nothing were they opcodes. */
 static bool is_list(const uint8_t *bytes, uint64_t nbytes)
 {
 	for (uint64_t i = 0; i < nbytes; i++)
 		if (!ckpt_is_alnum(bytes[i]) && !memchr("._*\n", bytes[i], 4))
 			return false;
-	return !nbytes || bytes[nbytes - 1] != '.';
+	return !calls_something(bytes, nbytes);
 }
 
 static size_t count_parts(const uint8_t *name, size_t len)
