@@ -382,7 +382,7 @@ def equal(tensor):
         return None
     if not tensor.is_quantized:
         return alone(tensor)
-    if tensor.numel() != tensor.int_repr().numel():  # several numbers in a byte
+    if tensor.dtype not in (torch.qint8, torch.quint8, torch.qint32):  # several numbers in a byte
         return None
     if tensor.qscheme() is torch.per_tensor_affine:
         return torch._make_per_tensor_quantized_tensor(alone(tensor.int_repr()), tensor.q_scale(), tensor.q_zero_point())
