@@ -32,6 +32,7 @@ ENOUGH = 40000  # programs, of which some that are plain have each name of the t
 PLAIN = 0
 NAMES = {language.BARE: 1, containers.ROW: 2}  # of scan_many: "a.pkl", "a.distcp"; others are "a.pt"
 LEAST_PLAIN = 0.1
+UNSET = "numbers that are not in the file"
 NEEDS_AN_OBJECT = {"torch._utils._rebuild_wrapper_subclass"}  # beside it
 
 
@@ -106,14 +107,20 @@ def find(command, work, samples):
 
 
 def blind(commands, work):
-    """Where loads that do more than they may are not noticed, this fuzzer finds nothing: a function is called, a tensor has numbers that are not in the file, and `True` takes the place of `1`."""
+    """Where loads that do more than they may are not noticed, this fuzzer finds nothing: a function is called, a tensor has numbers that are not in the file, and `True` takes the place of `1`. Of None nothing is told."""
     unset = files.glob("torch", "FloatStorage") + b"K\x40\x85R"
     tensor = files.glob("torch._utils", "_rebuild_tensor") + b"(" + unset + b"K\x00(K\x40t(K\x01ttR"
-    samples = {"a call of a function": language.CANARY, "numbers that are not in the file": b"\x80\x02" + tensor + b".", "a key that is there": b"\x80\x02}(K\x01NI01\nNu.",
-               "a number that Python reads, and its unpickler in C does not": b"\x80\x02F1_0\n."}
-    unnoticed = ["%s does not notice %s" % (command, what) for command in commands for what, data in samples.items() if not tripped(command, work, [(data, language.BARE)])]
-    told = {command: tripped(command, work, [(b"\x80\x02N.", language.BARE)]) for command in commands}
-    return unnoticed + ["%s tells of None: %s" % pair for pair in told.items() if pair[1]]
+    samples = {"a call of a function": language.CANARY, "a key that is there": b"\x80\x02}(K\x01NI01\nNu.", "a number that Python reads, and its unpickler in C does not": b"\x80\x02F1_0\n.",
+               UNSET: b"\x80\x02" + tensor + b".", "None": b"\x80\x02N."}
+    batch = [(data, language.BARE) for data in samples.values()]
+    wrong = []
+    for command in commands:
+        (told, numbers), (_, others) = loaded(command, work, batch, "85"), loaded(command, work, batch, "170", "unused")
+        for number, what in enumerate(samples):
+            noticed = any(line.startswith("more %d " % number) for line in told) or (what == UNSET and numbers != others)
+            if noticed == (what == "None"):
+                wrong.append("%s %s: %s" % (command, "tells of None" if noticed else "does not notice " + what, " / ".join(told)[:300]))
+    return wrong
 
 
 def never_plain(names, samples):

@@ -21,7 +21,7 @@ SAYS = READS + """while True:
     sys.stdout.write(chr(%s))
 """
 # a traced_load.py of a torch that does nothing, or more than it may with each file; KNOWN are those that each torch has to be heard of
-KNOWN = "if data[2:8] == b'cposix' or b'FloatStorage\\nK@' in data or b'NI01' in data or b'F1_0' in data: print('more', files, 'what is known')"
+KNOWN = "if data[2:8] == b'cposix' or b'FloatStorage\\nK@' in data or b'NI01' in data or b'F1_0' in data: print('more', files - 1, 'what is known')"
 LOADS = READS + """while True:
     line = s.readline()
     if not line:
@@ -55,8 +55,8 @@ def main():
     count = scanned.Count()
     with scanned.Folder("newly_plain") as work:
         fine, blind = program(work, "fine", LOADS % KNOWN), program(work, "blind", LOADS % "pass")
-        broken = program(work, "broken", LOADS % "print('more', files, 'opens a file')")
-        bad = program(work, "bad", LOADS % r"if data != b'\x80\x02N.': print('more', files, 'opens a file')")
+        broken = program(work, "broken", LOADS % "print('more', files - 1, 'opens a file')")
+        bad = program(work, "bad", LOADS % r"if data != b'\x80\x02N.': print('more', files - 1, 'opens a file')")
         plain, never, some = (program(work, name, SAYS % verdict) for name, verdict in (("plain", "0"), ("never", "4"), ("some", "4 * (files % 3 == 0)")))
         code, line, _ = fuzz(work, fine, None)
         all_plain = int(re.search(r"(\d+) of them plain", line).group(1))
