@@ -481,7 +481,7 @@ def arrays_of_one_name():
 
 def packages_of_modules():
     """Names of modules, which could be opcodes."""
-    for name, modules, wanted in (("fine", b"collections\ntorch._utils\nos\n", {"plain"}), ("fine_star", b"**\n", {"plain"}), ("opcodes", b"cos\nsystem\n(S'true'\ntR.", RUN), ("ends", b"cos\nsystem\n.", {"plain"}), ("program", b"cos\nsymlink\ncoptparse\nNO_DEFAULT\nR.\n", RUN), ("in_a_name", b"cos\nsymlink\ncoptparse\nNO_DEFAULT\nR.x\n", RUN)):
+    for name, modules, wanted in (("fine", b"collections\ntorch._utils\nos\n", {"plain"}), ("fine_star", b"**\n", {"plain"}), ("opcodes", b"cos\nsystem\n(S'true'\ntR.", RUN), ("ends", b"cos\nsystem\n.", NOT_PLAIN), ("ends_in_a_name", b"cos\nsystem\n.x\n", NOT_PLAIN), ("program", b"cos\nsymlink\ncoptparse\nNO_DEFAULT\nR.\n", RUN), ("in_a_name", b"cos\nsymlink\ncoptparse\nNO_DEFAULT\nR.x\n", RUN)):
         package = [("m/o.pkl", proto(2, value({"w": 1}))), (".data/extern_modules", modules), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")]
         sample("modules_%s.pt" % name, files.archive(package), "the list of modules of a torch.package", wanted)
 

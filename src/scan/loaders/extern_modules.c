@@ -62,7 +62,7 @@ static uint64_t behind_line(const uint8_t *bytes, uint64_t nbytes, uint64_t at)
 }
 
 /*
- * Most lists of names begin as a pickle does ("collections"). Would it call anything before it breaks off? Letters have no mark, no
+ * Most lists of names begin as a pickle does ("collections"). Would it call anything before it breaks off, or end well? Letters have no mark, no
  * tuple and no dict, so that most opcodes that want these find none. What is not sure counts as a call.
  */
 static bool calls_something(const uint8_t *bytes, uint64_t nbytes)
@@ -100,18 +100,19 @@ static bool calls_something(const uint8_t *bytes, uint64_t nbytes)
 			if (!depth--)
 				return false;
 			break;
+		case CKPT_OP_STOP: /* it is a whole pickle */
 		case CKPT_OP_BINPERSID: return depth > 0;
 		case CKPT_OP_REDUCE:
 		case CKPT_OP_BUILD:
 		case CKPT_OP_APPEND:
 		case CKPT_OP_SETITEM: return depth > 1;
-		default: return false; /* it ends, or breaks off: no opcode, one that wants a mark, or an id that nobody asked for */
+		default: return false; /* it breaks off: no opcode, one that wants a mark, or an id that nobody asked for */
 		}
 	}
 	return false;
 }
 
-/* Names and nothing else, which would call nothing were they opcodes. */
+/* Names and nothing else, which would call nothing were they opcodes, and are no whole pickle. */
 static bool is_list(const uint8_t *bytes, uint64_t nbytes)
 {
 	for (uint64_t i = 0; i < nbytes; i++)
