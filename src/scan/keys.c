@@ -420,6 +420,8 @@ uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigne
 			 * for that
 			 */
 			k->is_too_much = true;
+		if (ckpt_value_is_call_of(v, "numpy", "dtype"))
+			ckpt_scan_mark(v, CKPT_SCAN_USED); /* with a state it would have another hash */
 		if (ckpt_value_is_call_of(v, "numpy", "dtype") && v->u.call->state && v->u.call->state->kind == CKPT_TUPLE && v->u.call->state->u.seq.count > 4 &&
 		    (v->u.call->state->u.seq.items[2]->kind != CKPT_NONE || v->u.call->state->u.seq.items[4]->kind != CKPT_NONE))
 			/* numpy goes into each field as often as it is met */

@@ -66,7 +66,7 @@ struct ckpt_scan_walk {
 enum ckpt_scan_value_flags {
 	/* bytes: a file of torch, of which a load gives a storage */
 	CKPT_SCAN_HOLDS_STORAGE = 1 << 5,
-	/* a dtype, tensor, container or exception that something is made with: it is not to change any more */
+	/* a dtype, tensor, container or exception that something is made with, or a dtype that is a key: it is not to change any more */
 	CKPT_SCAN_USED = 1 << 6,
 	/* a container that a call has copied */
 	CKPT_SCAN_COPIED = 1 << 7,

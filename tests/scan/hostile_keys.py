@@ -27,6 +27,17 @@ def number(n):
     return b"\x8a" + bytes([n.bit_length() // 8 + 1]) + n.to_bytes(n.bit_length() // 8 + 1, "little", signed=True)
 
 
+def dtypes_as_keys():
+    """A dtype that gets its state when it is a key already is another one then: that which the next key is."""
+    bare = reduce_("numpy", "dtype", "f8", False, True)
+    big = value((3, ">", None, None, None, -1, -1, 0)) + b"b"
+    first, then, made = bare + b"q\x01", b"h\x01" + big, bare + big
+    for name, body in (("alone", b"}" + first + b"Ns" + then + b"\x86"), ("beside", b"}" + first + b"Ns" + then + b"0" + made + b"Ns"), ("in_tuple", b"}" + first + b"\x85Ns" + then + b"\x86"),
+                       ("item", b"\x8f(" + first + b"\x90" + then + b"\x86"), ("in_frozenset", b"(" + first + b"\x91" + then + b"\x86"), ("pairs", NAME("collections", "OrderedDict") + b"](" + first + b"N\x86e\x85R" + then + b"\x86"),
+                       ("made", NAME("builtins", "set") + b"](" + first + b"e\x85R" + then + b"\x86")):
+        both("dtype_key_%s" % name, body, "a dtype of numpy that is a key before its state is set", protocol=4)
+
+
 def pickled(keys):
     return [b"".join(number(n) for n in one) + b"\x86" if isinstance(one, tuple) else number(one) for one in keys]
 
@@ -208,6 +219,7 @@ def same_keys():
 
 
 keys()
+dtypes_as_keys()
 same_keys()
 same_keys_of_python2()
 keys_with_units()
