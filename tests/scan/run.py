@@ -417,6 +417,35 @@ def check_long_tar(count, folder):
     count.expect(said == [("unreadable", "more than 100000 members: the others are not looked into")], "a long tar is %s" % said)
 
 
+def check_wide(count, folder):
+    """More than 4 GiB, most of it a hole: zipimport of Python 3.11 knows no zip64, and takes the offset of the directory, which its end record cannot hold, for 4 GiB."""
+    members = [("b" * 30, b"x"), ("archive/data.pkl", hostile.assemble.GOOD), ("archive/a.txt", b"one"), ("archive/version", b"3\n")]  # of the first, the entry has as many bytes as the records of zip64
+    header = lambda name, size, extra=b"": struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 0, 0, 0x21, 0, size, size, len(name), len(extra)) + name.encode() + extra
+    entry = lambda name, size, at, extra=b"": struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 20, 20, 0, 0, 0, 0x21, 0, size, size, len(name), len(extra), 0, 0, 0, 0, at) + name.encode() + extra
+    further = 4096  # that it takes records to lie behind their places
+    directory = (1 << 32) - 1 - 76 + further
+    for what, wanted in (("other", {"inconsistent", "dangerous"}), ("none", {"plain"})):
+        entries, other, path = [], None, os.path.join(folder, "%s.zip" % what)
+        with open(path, "wb") as stream:
+            for name, data in members:
+                entries.append(entry(name, len(data), stream.tell()))
+                other = stream.tell() + further if name == "archive/a.txt" else other
+                stream.write(header(name, len(data)) + data)
+            size = directory - stream.tell() - len(header("archive/data/7", 0, bytes(20)))
+            zip64 = struct.pack("<HHQQ", 1, 16, size, size)
+            entries.append(entry("archive/data/7", (1 << 32) - 1, stream.tell(), zip64))
+            stream.write(header("archive/data/7", (1 << 32) - 1, zip64))
+            if what == "other":
+                stream.seek(other)
+                stream.write(header("archive/a.txt", 3) + b"two")
+            stream.seek(directory)
+            size = len(b"".join(entries))
+            stream.write(b"".join(entries) + rows.zip64_record(len(entries), size, directory) + struct.pack("<IIQI", 0x07064B50, 0, directory + size, 1) + rows.short_end(len(entries), size, (1 << 32) - 1))
+        _, found = scanned.scan(path)
+        count.expect(found[path]["verdict"] in wanted, "an archive of 4 GiB (%s) is %s" % (what, found[path]))
+        os.remove(path)
+
+
 def write_all(folder, files):
     for name, data in files.items():
         path = os.path.join(folder, name)
@@ -713,6 +742,7 @@ def main():
     with scanned.Folder("folder") as folder:
         check_folder(count, folder)
         check_long_tar(count, folder)
+        check_wide(count, folder)
     with scanned.Folder("packages") as folder:
         check_packages(count, folder)
         check_latest(count, folder)

@@ -161,14 +161,20 @@ static void make_room(struct ckpt_loose_zip *zip, uint64_t nbytes)
 	zip->cap = zip->entries ? count : 0;
 }
 
-/* Who begins at a later record of the directory takes all of them to be as much further behind: nothing must lie there. */
+/*
+ * Who begins at a later record of the directory takes all of them to be as much further behind as that lies behind what the end
+ * record says, which is 4 GiB at most: nothing must lie there. zipimport of Python, _read_directory().
+ */
 static void check_narrow_records(struct ckpt_loose_zip *zip)
 {
-	uint64_t further = zip->narrow_off - zip->directory_off;
+	if (zip->narrow_off < zip->short_end.off)
+		return; /* it reads none */
+	for (uint32_t i = 0; i < zip->count; i++) {
+		uint64_t off = zip->entries[i].header_off, place = off - zip->base + (zip->narrow_off - zip->short_end.off);
 
-	for (uint32_t i = 0; further && i < zip->count; i++)
-		if (zip->entries[i].header_off <= UINT64_MAX - further && ckpt_loose_zip_has(zip, zip->entries[i].header_off + further, CKPT_LOOSE_LOCAL))
-			ckpt_loose_zip_odd(zip, &zip->entries[i], zip->entries[i].header_off + further, "who knows no zip64 finds another record here");
+		if (off - zip->base < UINT32_MAX && place != off && ckpt_loose_zip_has(zip, place, CKPT_LOOSE_LOCAL))
+			ckpt_loose_zip_odd(zip, &zip->entries[i], place, "who knows no zip64 finds another record here");
+	}
 }
 
 static void read_entries(struct ckpt_loose_zip *zip)
