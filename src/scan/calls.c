@@ -289,7 +289,7 @@ static bool are_fitting(struct ckpt_scan_checked_call *c)
 /* A function where the row says that a class is: what is done with a class is to look something up on it, and to call that. */
 static bool has_function_for_class(struct ckpt_scan_checked_call *c)
 {
-	const uint64_t classes = CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE;
+	const uint64_t classes = CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE | CKPT_TYPE_TENSOR_CLASS;
 
 	if (c->rule->call != CKPT_CALL_PLAIN && c->rule->call != CKPT_CALL_TENSOR_WHOLE)
 		return false; /* these look at it themselves */

@@ -404,7 +404,7 @@ const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name
 		return &runs_code;
 	if (strchr(name, '.') && !is_class_path(name))
 		return &runs_code;
-	if (ckpt_scan_is_stdlib(module) || is_of(module, "numpy"))
+	if (ckpt_scan_is_of_library(module))
 		return &function;
 	if (is_of(module, "torch"))
 		return is_class_path(name) && has_harmless_classes(module) ? &stranger : &function;

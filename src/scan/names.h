@@ -82,4 +82,7 @@ bool ckpt_scan_runs_code(const char *module, const char *name);
 /* Is the module part of Python itself? */
 bool ckpt_scan_is_stdlib(const char *module);
 
+/* ... or numpy's, which is there wherever torch is? */
+bool ckpt_scan_is_of_library(const char *module);
+
 #endif

@@ -92,3 +92,8 @@ bool ckpt_scan_is_stdlib(const char *module)
 	return bsearch(top, modules, sizeof(modules) / sizeof(modules[0]), sizeof(modules[0]),
 		       compare);
 }
+
+bool ckpt_scan_is_of_library(const char *module)
+{
+	return ckpt_scan_is_stdlib(module) || !strcmp(module, "numpy") || !strncmp(module, "numpy.", strlen("numpy."));
+}

@@ -303,18 +303,12 @@ static const struct ckpt_global *class_made(struct ckpt_scan_walk *w, const stru
 	return g && first && ckpt_scan_rule(g->module, g->name)->call == CKPT_CALL_NEW ? ckpt_scan_callee(w, first) : g;
 }
 
-/* Of Python's library, or numpy, which is there wherever torch is. */
-static bool is_of_library(const struct ckpt_global *g)
-{
-	return ckpt_scan_is_stdlib(g->module) || !strcmp(g->module, "numpy") || !strncmp(g->module, "numpy.", 6);
-}
-
 void ckpt_scan_library_gets(struct ckpt_scan_walk *w, const struct ckpt_value *object, const struct ckpt_value *state)
 {
 	const struct ckpt_global *g = object->kind == CKPT_CALL ? class_made(w, object->u.call) : NULL;
 	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
 
-	if (!rule || rule->kind != CKPT_SCAN_OBJECT || *rule->name || !is_of_library(g) || ckpt_scan_is_user_container(g))
+	if (!rule || rule->kind != CKPT_SCAN_OBJECT || *rule->name || !ckpt_scan_is_of_library(g->module) || ckpt_scan_is_user_container(g))
 		return;
 	if (state)
 		note_call(w, &(struct ckpt_scan_package_call){ g, state, (uint32_t)w->m.op.pos, object->u.call->kind, GIVEN_TO_LIBRARY });
@@ -498,7 +492,7 @@ static bool is_wanted(struct search *f, const struct ckpt_value *v)
 	if (f->wanted == A_STRANGER && v->kind == CKPT_CALL && !ckpt_scan_is_getattr(v)) {
 		const struct ckpt_global *g = class_made(f->w, v->u.call);
 
-		return !g || (ckpt_scan_rule(g->module, g->name)->kind != CKPT_SCAN_DATA && !is_of_library(g));
+		return !g || (ckpt_scan_rule(g->module, g->name)->kind != CKPT_SCAN_DATA && !ckpt_scan_is_of_library(g->module));
 	}
 	return f->wanted != A_NAME && ckpt_scan_type(f->w, v) & (f->wanted == A_BASE ? classes | CKPT_TYPE_CLASS : classes);
 }

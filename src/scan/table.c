@@ -30,6 +30,7 @@
 #define STRANGER CKPT_TYPE_STRANGER
 #define OBJECT CKPT_TYPE_OBJECT
 #define ANY_CLASS CKPT_TYPE_ANY_CLASS
+#define TENSOR_CLASS CKPT_TYPE_TENSOR_CLASS
 #define DTYPE CKPT_TYPE_DTYPE
 #define LAYOUT CKPT_TYPE_LAYOUT
 #define CONSTANT CKPT_TYPE_CONSTANT
@@ -130,10 +131,10 @@ static const struct ckpt_scan_rule rows[] = {
 	HEAVY_FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", 740, 0, OF_TENSORS, 4, 4, TENSOR, TENSOR, NUMBERS_DTYPE, ON_DEVICE, BOOL),
 	HEAVY_FUNC("torch._utils", "_rebuild_xla_tensor", 740, 0, OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
 	HEAVY_FUNC("torch._utils", "_rebuild_mlc_tensor", 740, 0, OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
-	HEAVY_FUNC("torch._utils", "_rebuild_wrapper_subclass", 500, 190, PLAIN, 8, 8, DRESSED, ANY_CLASS, NUMBERS_DTYPE, SIZES, SHAPE, INT, LAYOUT, ON_DEVICE, BOOL),
-	HEAVY_FUNC("torch._tensor", "_rebuild_from_type_v2", 800, 1030, FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
-	HEAVY_FUNC("torch._tensor", "_rebuild_from_type", 800, 1030, FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
-	HEAVY_FUNC("torch.tensor", "_rebuild_from_type", 800, 1030, FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
+	HEAVY_FUNC("torch._utils", "_rebuild_wrapper_subclass", 500, 190, PLAIN, 8, 8, DRESSED, TENSOR_CLASS, NUMBERS_DTYPE, SIZES, SHAPE, INT, LAYOUT, ON_DEVICE, BOOL),
+	HEAVY_FUNC("torch._tensor", "_rebuild_from_type_v2", 800, 1030, FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, TENSOR_CLASS, TUPLE, ANY),
+	HEAVY_FUNC("torch._tensor", "_rebuild_from_type", 800, 1030, FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, TENSOR_CLASS, TUPLE, ANY),
+	HEAVY_FUNC("torch.tensor", "_rebuild_from_type", 800, 1030, FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, TENSOR_CLASS, TUPLE, ANY),
 	HEAVY_FUNC("torch.storage", "_load_from_bytes", 3400, 0, FROM_BYTES, 1, 1, STORAGE, BYTES),
 	FUNC("torch.serialization", "_get_layout", PLAIN, 1, 1, LAYOUT, TEXT),
 	TYPE("torch.serialization", "StorageType", 0, 0, ATTRIBUTES, VALUE),

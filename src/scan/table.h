@@ -91,6 +91,8 @@ enum { CKPT_TYPE_FIRST = CKPT_GLOBAL };
 /* a literal list or tuple of numbers, truth values and texts: of a tensor in it Python would ask the number */
 #define CKPT_TYPE_SCALARS CKPT_TYPE_BIT(42)
 #define CKPT_TYPE_LITERAL_SHAPE CKPT_TYPE_BIT(43) /* a shape that no call makes */
+/* a class of which torch makes tensors, or one of a package, which may be such: of another, torch 1.8 writes over what an object of it has */
+#define CKPT_TYPE_TENSOR_CLASS CKPT_TYPE_BIT(44)
 #define CKPT_TYPE_ANY_CLASS (CKPT_TYPE_CLASS | CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE)
 
 /* Whatever is data: for arguments that are only kept. */

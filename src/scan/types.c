@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-enum { MOST_SHORT = 64, MOST_DEVICE = 12, MOST_TAG = 8192, MOST_TAGS = 16 /* of tuples in tuples torch takes twice as long for each */, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
+enum { MOST_SHORT = 64, MOST_TAG = 8192, MOST_TAGS = 16 /* of tuples in tuples torch takes twice as long for each */, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
 
 static const struct ckpt_scan_rule *rule_of(const struct ckpt_global *g)
 {
@@ -276,48 +276,6 @@ static bool is_short_text(const struct ckpt_value *v)
 	return (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR) && v->u.bytes.len <= MOST_SHORT;
 }
 
-/* "cuda:1", or no number. torch keeps the last eight bits of an index, and of -1 that there is none; 1.7 kept sixteen. */
-static bool keeps_index(const struct ckpt_value *name)
-{
-	bool is_text = name->kind == CKPT_STR || name->kind == CKPT_PY2_STR;
-	uint64_t len = is_text ? name->u.bytes.len : 0, start = len;
-	int64_t index = 0;
-
-	while (start && ckpt_is_digit((unsigned char)name->u.bytes.ptr[start - 1]))
-		start--;
-	for (; start < len && index <= INT8_MAX; start++)
-		index = index * 10 + (name->u.bytes.ptr[start] - '0');
-	return index <= INT8_MAX;
-}
-
-/*
- * "cuda", "cuda:1". torch has names of devices that it was built without: to make a tensor on
- * 'vulkan' or 'metal' ends the process, for others it imports a module of that name.
- */
-static bool is_name_of_device(const struct ckpt_value *v)
-{
-	static const char *const names[] = { "cpu", "cuda", "hip", "ipu", "lazy", "maia", "meta", "mps", "mtia", "ort", "xla", "xpu" };
-	const char *text = v->u.bytes.ptr;
-	uint64_t len;
-
-	if ((v->kind != CKPT_STR && v->kind != CKPT_PY2_STR) || v->u.bytes.len > MOST_DEVICE || !keeps_index(v))
-		return false;
-	for (len = v->u.bytes.len; len && ckpt_is_digit((unsigned char)text[len - 1]);)
-		len--;
-	len = len && len < v->u.bytes.len && text[len - 1] == ':' ? len - 1 : v->u.bytes.len;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strlen(names[i]) == len && !memcmp(names[i], text, len))
-			return true;
-	return false;
-}
-
-static bool is_on_device(struct ckpt_scan_walk *w, const struct ckpt_value *v)
-{
-	if (v->kind == CKPT_CALL && ckpt_scan_type(w, v) == CKPT_TYPE_DEVICE && v->u.call->args->kind == CKPT_TUPLE)
-		v = item(v->u.call->args, 0);
-	return is_name_of_device(v);
-}
-
 /* "Dict[str, List[int]]": torch goes into itself for each bracket. */
 static bool is_tag(const struct ckpt_value *v)
 {
@@ -339,6 +297,17 @@ static bool is_numbers_dtype(const struct ckpt_value *v)
 	return v->kind == CKPT_GLOBAL && type_of_global(v) == CKPT_TYPE_DTYPE && !ckpt_dtype_is_quantized(ckpt_dtype_find(v->u.global->name));
 }
 
+/* torch.Tensor, what is made of it, or what may be, of a package. */
+static bool is_tensor_class(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	static const char *const names[] = { "Tensor", "Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer", "DTensor", NULL };
+	const struct ckpt_scan_rule *rule = ckpt_scan_rule_of(v);
+
+	if (rule && rule->kind == CKPT_SCAN_DATA)
+		return ckpt_is_one_of(rule->name, names);
+	return ckpt_scan_type(w, v) & (CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE) && !(rule && ckpt_scan_is_of_library(v->u.global->module));
+}
+
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted)
 {
 	if (ckpt_scan_type(w, v) & wanted)
@@ -357,8 +326,9 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	       (wanted & CKPT_TYPE_DIGITS && is_digits(v)) ||
 	       (wanted & CKPT_TYPE_LATIN1 && is_latin1(v)) ||
 	       (wanted & CKPT_TYPE_SHORT && is_short_text(v)) ||
-	       (wanted & CKPT_TYPE_ON_DEVICE && is_on_device(w, v)) ||
+	       (wanted & CKPT_TYPE_ON_DEVICE && ckpt_scan_is_on_device(w, v)) ||
 	       (wanted & CKPT_TYPE_TAG && is_tag(v)) ||
+	       (wanted & CKPT_TYPE_TENSOR_CLASS && is_tensor_class(w, v)) ||
 	       (wanted & CKPT_TYPE_NUMBERS_DTYPE && is_numbers_dtype(v)) ||
 	       (wanted & CKPT_TYPE_NUMBERS_ARRAY && is_numbers_array(v)) ||
 	       (wanted & CKPT_TYPE_ZERO && v->kind == CKPT_TUPLE && v->u.seq.count == 1 &&
@@ -682,7 +652,7 @@ const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_r
 	bool is_later = w->in->flags & CKPT_SCAN_NUMBERS_LATER;
 	struct numbers n;
 
-	if (rule->result == CKPT_TYPE_DEVICE && (!keeps_index(item(args, 0)) || (item(args, 1)->kind == CKPT_INT && (item(args, 1)->u.integer < 0 || item(args, 1)->u.integer > INT8_MAX))))
+	if (rule->result == CKPT_TYPE_DEVICE && !ckpt_scan_keeps_device(args))
 		return "a device with an index below 0 or above 127: torch makes another of it";
 	if (rule->call == CKPT_CALL_TENSOR_WHOLE)
 		return misfit_of_quantizer(w, args, is_later);

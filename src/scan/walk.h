@@ -104,6 +104,12 @@ const struct ckpt_scan_rule *ckpt_scan_rule_of(const struct ckpt_value *func);
 /* Is V one of what WANTED says? */
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted);
 
+/* "cuda:1", or torch.device of it: one on which torch makes tensors (devices.c) */
+bool ckpt_scan_is_on_device(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+
+/* Does torch.device(*ARGS) have the index that it is given? */
+bool ckpt_scan_keeps_device(const struct ckpt_value *args);
+
 /* Does torch have numbers that are quantized so? ARGS: of _rebuild_qtensor(). */
 bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value *args);
 

@@ -400,8 +400,25 @@ def dropped():
             sample("dropped_%s_%s.pt" % (name, way), files.archive(records), "a sparse tensor that is made and dropped", FINE if fine and name == "right" else wanted)
 
 
+def classes_of_tensors():
+    """torch 1.8 does not ask whether the class that a tensor is to be of is one of tensors: it writes over what an object of the class has."""
+    others = [("torch", name) for name in ("FloatStorage", "FloatTensor", "UntypedStorage", "Size", "device", "Generator")] + [("torch.autograd.variable", "Variable"), ("torch.torch_version", "TorchVersion"), ("torch.return_types", "max"), ("numpy", "ndarray"), ("numpy", "dtype"), ("numpy", "float64")]
+    others += [("builtins", name) for name in ("ValueError", "tuple", "range", "slice", "list", "dict", "set", "object", "type", "int", "bytearray")] + [("collections", "OrderedDict"), ("collections", "deque"), ("datetime", "datetime"), ("time", "struct_time"), ("array", "array"), ("uuid", "UUID"), ("fractions", "Fraction")]
+    fine = [("torch", "Tensor")] + [("torch.nn.parameter", name) for name in ("Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer")]
+    for module, function in (("torch.tensor", "_rebuild_from_type"), ("torch._tensor", "_rebuild_from_type"), ("torch._tensor", "_rebuild_from_type_v2")):
+        for names, wanted in ((others, NOT_DECIDED), (fine, FINE)):
+            for name in names:
+                both("class_%s_%s_%s_%s" % (module, function[14:], *name), lambda s, name=name: call(NAME(module, function), NAME("torch._utils", "_rebuild_tensor_v2"), NAME(*name), (s.storage("Float", [1, 2]), 0, (2,), (1,), False, EMPTY), {}),
+                     "a tensor that is to be of the class %s" % name[1], wanted)
+        # of Python's library, and numpy
+        for name in (("collections.abc", "Mapping"), ("threading", "Thread"), ("numpy", "matrix"), ("socket", "socket"), ("functools", "partial"), ("collections", "UserDict"), ("types", "SimpleNamespace"), ("random", "Random"), ("re", "Pattern")):
+            both("class_%s_%s_%s_%s" % (module, function[14:], *name), lambda s, name=name: call(NAME(module, function), NAME("torch._utils", "_rebuild_tensor_v2"), NAME(*name), (s.storage("Float", [1, 2]), 0, (2,), (1,), False, EMPTY), {}),
+                 "a tensor that is to be of a class of a library", NOT_DECIDED | {"dangerous"})
+
+
 read_again()
 dropped()
+classes_of_tensors()
 generators()
 sparse()
 copies()
