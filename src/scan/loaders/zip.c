@@ -138,6 +138,7 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	short_off = e.header_off;
 	short_csize = e.csize;
 	ckpt_zip_read_zip64(extra, extra_len, &e.usize, &e.csize, &e.header_off);
+	e.is_wide = short_csize == UINT32_MAX && e.csize != UINT32_MAX;
 	check_place(zip, short_off, short_csize, e.header_off);
 	if (e.name)
 		check_unicode_name(zip, &e, extra, extra_len);
@@ -161,19 +162,41 @@ static void make_room(struct ckpt_loose_zip *zip, uint64_t nbytes)
 	zip->cap = zip->entries ? count : 0;
 }
 
+/* Are there as many bytes behind the header as the size without zip64 says? */
+static bool may_be_read_further(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+{
+	uint8_t lens[4];
+	struct ckpt_reader r = { lens, sizeof(lens), 0, false };
+	uint64_t front;
+
+	if (!e->is_wide || e->method || !ckpt_loose_zip_at(zip, e->header_off + CKPT_LOOSE_LOCAL_BYTES - sizeof(lens), lens, sizeof(lens)))
+		return false;
+	front = CKPT_LOOSE_LOCAL_BYTES + ckpt_read_u16(&r);
+	front += ckpt_read_u16(&r);
+	return front + UINT32_MAX <= ckpt_source_size(zip->source) - e->header_off;
+}
+
 /*
- * Who begins at a later record of the directory takes all of them to be as much further behind as that lies behind what the end
- * record says, which is 4 GiB at most: nothing must lie there. zipimport of Python, _read_directory().
+ * zipimport of Python does not know zip64 until 3.12, and may be told not to since. It takes all records to be as much further behind
+ * as the directory, counted back from the end record, lies behind the place that this says, which is 4 GiB at most: nothing must lie
+ * there. Source: zipimport.py, _read_directory().
  */
 static void check_narrow_records(struct ckpt_loose_zip *zip)
 {
-	if (zip->narrow_off < zip->short_end.off)
+	uint64_t further = zip->narrow_off ? zip->narrow_off - zip->short_end.off : zip->base;
+
+	if (zip->narrow_off && zip->narrow_off < zip->short_end.off)
 		return; /* it reads none */
 	for (uint32_t i = 0; i < zip->count; i++) {
-		uint64_t off = zip->entries[i].header_off, place = off - zip->base + (zip->narrow_off - zip->short_end.off);
+		const struct ckpt_loose_entry *e = &zip->entries[i];
+		uint64_t place = e->header_off - zip->base + further;
 
-		if (off - zip->base < UINT32_MAX && place != off && ckpt_loose_zip_has(zip, place, CKPT_LOOSE_LOCAL))
-			ckpt_loose_zip_odd(zip, &zip->entries[i], place, "who knows no zip64 finds another record here");
+		if (e->header_off - zip->base >= UINT32_MAX)
+			continue; /* by its own zip64 field, or nowhere */
+		if (place != e->header_off && ckpt_loose_zip_has(zip, place, CKPT_LOOSE_LOCAL))
+			ckpt_loose_zip_odd(zip, e, place, "who knows no zip64 finds another record here");
+		else if (place == e->header_off && may_be_read_further(zip, e))
+			ckpt_loose_zip_odd(zip, e, place, "who knows no zip64 takes all that follows for bytes of it");
 	}
 }
 
@@ -195,8 +218,7 @@ static void read_entries(struct ckpt_loose_zip *zip)
 	if (bytes && ckpt_loose_zip_at(zip, zip->directory_off, bytes, r.len))
 		while (zip->rest = r.pos, begins_as_another |= zip->directory_off + r.pos == zip->narrow_off, read_entry(zip, &r)) {
 		}
-	/* zipimport of Python does not know zip64 until 3.12, and may be told not to since */
-	if (bytes && zip->narrow_off && begins_as_another)
+	if (bytes && begins_as_another)
 		check_narrow_records(zip);
 	if (bytes && !begins_as_another && ckpt_loose_zip_has(zip, zip->narrow_off, CKPT_LOOSE_ENTRY))
 		ckpt_loose_zip_odd(zip, NULL, zip->narrow_off, "who knows no zip64 finds another directory here, inside of a record of it");

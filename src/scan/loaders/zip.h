@@ -18,6 +18,7 @@ struct ckpt_loose_entry {
 		data_off; /* in the source; data_off 0: it has no header */
 	uint16_t method, flags;
 	bool is_hidden; /* it is not in the directory */
+	bool is_wide;	/* its packed size is in a zip64 field: without that it is 4 GiB, less a byte */
 	bool is_shared; /* another entry has the same header */
 	uint8_t looked; /* as what it was looked into, of a shared one: bits of roles */
 };
