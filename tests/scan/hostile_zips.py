@@ -434,6 +434,9 @@ def further_records():
 
 def names_of_modules():
     """torch.package keeps an object for each part of a name, of which a packed list has very many."""
+    for what, depth, wanted in (("deep", 240, NOT_DECIDED), ("flat", 4, {"plain"})):
+        members = [Member("p/.data/extern_modules", b""), Member("p/.data/version", b"6\n"), Member("p/.data/python_version", b"3.9.2")] + [Member("p/" + "/".join("%x" % ((n >> (4 * at)) & 15 if at < 4 else 0) for at in range(depth)) + "/w", b"") for n in range(2000)]
+        sample("package_folders_%s.pt" % what, zip_of(members), "a torch.package with records deep in folders, for each of which it keeps an object", wanted)
     for what, names, wanted in (("dots", b"." * 70000, NOT_DECIDED), ("lines", b"a\n" * 70000, NOT_DECIDED), ("parts", b"a." * 70000 + b"a", NOT_DECIDED), ("few", b"torch.nn.modules\n" * 500, {"plain"})):
         for method in (0, 8):
             members = [Member("p/.data/extern_modules", names, method), Member("p/.data/version", b"6\n"), Member("p/.data/python_version", b"3.9.2"), Member("p/m/w.pkl", proto(2, value({"a": 1})))]
