@@ -299,31 +299,6 @@ static bool has_function_for_class(struct ckpt_scan_checked_call *c)
 	return false;
 }
 
-/*
- * Modules of torch with enumerations and the like, which are written as calls with a number or a
- * text.
- */
-static bool has_enumerations(const char *module)
-{
-	static const char *const modules[] = { "torch.distributed.checkpoint.metadata",
-					       "torch.distributed.tensor.placement_types",
-					       "torch.distributed._tensor.placement_types",
-					       "torch.distributed._shard.sharded_tensor.metadata",
-					       "torch.distributed._shard.metadata",
-					       "torch.distributed._shard.sharding_spec._internals",
-					       "torch.distributed.fsdp.api",
-					       "torch.distributed.fsdp.fully_sharded_data_parallel",
-					       "torch.distributed.remote_device",
-					       "torch.distributed.checkpoint.planner",
-					       "torch.nn.attention",
-					       "torch.nn.modules.utils",
-					       "torch.ao.quantization.quant_type",
-					       "torch.ao.quantization.qconfig_mapping",
-					       NULL };
-
-	return ckpt_is_one_of(module, modules);
-}
-
 static bool are_scalars(const struct ckpt_value *args)
 {
 	for (uint32_t i = 0; args->kind == CKPT_TUPLE && i < args->u.seq.count; i++)
@@ -416,6 +391,11 @@ static bool is_wrapper(const struct ckpt_scan_rule *rule)
 	return rule && !strcmp(rule->name, "_rebuild_wrapper_subclass");
 }
 
+static bool is_dtensor(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_GLOBAL && !strcmp(v->u.global->name, "DTensor");
+}
+
 /* A DTensor says in `_spec`, an object, how it is spread. One without is none that torch writes: on a device that is not there a copy of it ends the process. */
 static bool is_spread(const struct ckpt_value *state)
 {
@@ -446,7 +426,7 @@ static void check_from_type(struct ckpt_scan_checked_call *c)
 		say_not_understood(c, "of a tensor that may be given back as it is, which would get these attributes");
 	if (ckpt_scan_may_be_function(c->w, ckpt_scan_arg(c->args, 1)))
 		say_not_understood(c, "with what may be a function in the place of a class");
-	if (is_wrapper(rule) && ckpt_scan_type(c->w, ckpt_scan_arg(c->args, 1)) == CKPT_TYPE_CLASS && !is_spread(ckpt_scan_arg(c->args, 3)))
+	if ((is_wrapper(rule) || is_dtensor(ckpt_scan_arg(c->args, 1))) && ckpt_scan_type(c->w, ckpt_scan_arg(c->args, 1)) == CKPT_TYPE_CLASS && !is_spread(ckpt_scan_arg(c->args, 3)))
 		say_not_understood(c, "a wrapper of tensors without what it wraps");
 	if (ckpt_scan_type(c->w, ckpt_scan_arg(c->args, 1)) == CKPT_TYPE_CLASS)
 		check_attributes(c, ckpt_scan_arg(c->args, 3));
@@ -748,7 +728,7 @@ static void check_call(struct ckpt_scan_checked_call *c, const struct ckpt_value
 	if (!strncmp(c->func->module, "torch.", 6) && c->rule->kind == CKPT_SCAN_OBJECT &&
 	    !*c->rule->name && c->kind == CKPT_CALL_REDUCE &&
 	    (c->args->kind != CKPT_TUPLE || c->args->u.seq.count) &&
-	    !(has_enumerations(c->func->module) && are_scalars(c->args) && !ckpt_is_one_of(c->func->name, of_typing))) {
+	    !(ckpt_scan_has_enumerations(c->func->module) && are_scalars(c->args) && !ckpt_is_one_of(c->func->name, of_typing))) {
 		say_dangerous(c, ": torch writes such objects without calling their class");
 		return;
 	}

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BIGINT = 1786 /* bytes of 4300 digits */, MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 256, STEPS_BASE = 1 << 20, STEPS_OF_BYTE = 4, BITS = 61 };
+enum { MOST_BIGINT = 1786 /* bytes of 4300 digits */, MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 256, STEPS_BASE = 1 << 20, STEPS_OF_BYTE = 4, NODES_OF_STEP = 8, BITS = 61 };
 static const uint64_t MODULUS = ((uint64_t)1 << BITS) - 1;
 
 static uint64_t with_sign(uint64_t rest, bool negative)
@@ -458,22 +458,30 @@ static const struct ckpt_value *key_at(const struct ckpt_value *const *items, si
 	return v;
 }
 
+struct hashed {
+	uint64_t hash;
+	uint64_t steps; /* to compare it with another of that hash */
+};
+
+/* Of one hash, the largest first. */
 static int by_hash(const void *a, const void *b)
 {
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	const struct hashed *x = a, *y = b;
 
-	return (x > y) - (x < y);
+	if (x->hash != y->hash)
+		return x->hash > y->hash ? 1 : -1;
+	return (x->steps < y->steps) - (x->steps > y->steps);
 }
 
-/* Comparisons that a dict of them takes. */
-static uint64_t steps_of(uint64_t *hashes, size_t count)
+/* Steps that a dict of them takes: of two keys as many as the smaller one. */
+static uint64_t steps_of(struct hashed *hashes, size_t count)
 {
 	uint64_t steps = 0, run = 0;
 
 	qsort(hashes, count, sizeof(*hashes), by_hash);
 	for (size_t i = 0; i < count; i++) {
-		run = i && hashes[i] == hashes[i - 1] ? run + 1 : 0;
-		steps += run;
+		run = i && hashes[i].hash == hashes[i - 1].hash ? run + 1 : 0;
+		steps += run * hashes[i].steps;
 	}
 	return steps;
 }
@@ -487,8 +495,8 @@ static bool may_look(const struct ckpt_key *k)
 /* All of them against each other. */
 static void compare(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *a)
 {
-	size_t count = a->old_count + a->count, known = 0, unknown = 0;
-	uint64_t *hashes;
+	size_t count = a->old_count + a->count, known = 0, unknown = 0, unknown_steps = 0;
+	struct hashed *hashes;
 
 	if (!ckpt_scan_may_look(w, count))
 		return;
@@ -499,16 +507,18 @@ static void compare(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys 
 		const struct ckpt_value *v = i < a->old_count ? key_at(a->old, i, a->form)
 							      : key_at(a->items, i - a->old_count, a->form);
 
-		hashes[known] = ckpt_key_number(&k, v, 0);
+		hashes[known].hash = ckpt_key_number(&k, v, 0);
+		hashes[known].steps = (k.nodes + NODES_OF_STEP - 1) / NODES_OF_STEP;
 		if (!may_look(&k)) {
 			free(hashes);
 			return;
 		}
-		known += !k.is_unknown;
+		unknown_steps += k.is_unknown ? hashes[known].steps : 0;
 		unknown += k.is_unknown;
+		known += !k.is_unknown;
 	}
 	if (hashes)
-		w->s->key_steps += steps_of(hashes, known) + (uint64_t)unknown * unknown / 2;
+		w->s->key_steps += steps_of(hashes, known) + unknown * unknown_steps / 2;
 	if (w->s->key_steps > STEPS_BASE + STEPS_OF_BYTE * w->s->file.bytes)
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "key", ckpt_scan_at(w),
 			       "keys of the same hash, or of one that can be chosen: Python holds each of them against all others");

@@ -410,3 +410,24 @@ const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name
 		return is_class_path(name) && has_harmless_classes(module) ? &stranger : &function;
 	return &stranger;
 }
+
+bool ckpt_scan_has_enumerations(const char *module)
+{
+	static const char *const modules[] = { "torch.distributed.checkpoint.metadata",
+					       "torch.distributed.tensor.placement_types",
+					       "torch.distributed._tensor.placement_types",
+					       "torch.distributed._shard.sharded_tensor.metadata",
+					       "torch.distributed._shard.metadata",
+					       "torch.distributed._shard.sharding_spec._internals",
+					       "torch.distributed.fsdp.api",
+					       "torch.distributed.fsdp.fully_sharded_data_parallel",
+					       "torch.distributed.remote_device",
+					       "torch.distributed.checkpoint.planner",
+					       "torch.nn.attention",
+					       "torch.nn.modules.utils",
+					       "torch.ao.quantization.quant_type",
+					       "torch.ao.quantization.qconfig_mapping",
+					       NULL };
+
+	return ckpt_is_one_of(module, modules);
+}

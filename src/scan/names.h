@@ -85,4 +85,7 @@ bool ckpt_scan_is_stdlib(const char *module);
 /* ... or numpy's, which is there wherever torch is? */
 bool ckpt_scan_is_of_library(const char *module);
 
+/* Is it a module of torch with enumerations and the like, which are written as calls with a number or a text? */
+bool ckpt_scan_has_enumerations(const char *module);
+
 #endif

@@ -41,7 +41,7 @@ struct ckpt_scanner {
 	unsigned depth;		/* of files in files */
 	uint64_t nested_budget; /* bytes of pickles in pickles that may still be looked into */
 	uint64_t budget;	/* bytes that may still be unpacked, or scanned twice */
-	uint64_t key_steps;	/* comparisons of keys */
+	uint64_t key_steps;	/* to compare keys */
 	uint64_t made;		/* numbers of tensors that are made of others */
 	uint64_t heavy;		/* bytes of objects that are large by themselves */
 	uint64_t looked_at;	/* of what opcodes take: bytes of long texts, and sixteen for each item */

@@ -305,6 +305,8 @@ static bool is_tensor_class(struct ckpt_scan_walk *w, const struct ckpt_value *v
 
 	if (rule && rule->kind == CKPT_SCAN_DATA)
 		return ckpt_is_one_of(rule->name, names);
+	if (rule && !strncmp(v->u.global->module, "torch.", strlen("torch.")) && !strstr(v->u.global->name, "Tensor") && !strstr(v->u.global->name, "Parameter") && !strstr(v->u.global->name, "Buffer"))
+		return false; /* torch.nn.modules.linear.Linear */
 	return ckpt_scan_type(w, v) & (CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE) && !(rule && ckpt_scan_is_of_library(v->u.global->module));
 }
 

@@ -62,6 +62,8 @@ def keys():
         for kind in ("OrderedDict", "Counter"):
             both("keys_%s_%s" % (name, kind), NAME("collections", kind) + listed + b"\x85R", "a %s of a list of them" % kind)
             both("keys_%s_%s_set" % (name, kind), NAME("collections", kind) + b")R(" + pairs + b"u", "a %s that gets them" % kind)
+    one = lambda bit: b"J" + struct.pack("<i", -1 - bit)  # -1 and -2 have one hash
+    both("keys_unfolding", b"}(" + b"".join(b"(" + one(0) + b"2\x86" * 8 + b"".join(one(n >> bit & 1) for bit in range(10)) + b"tN" for n in range(1000)) + b"u", "keys of many values and of one hash")
     deep, wide = b")" + b"\x85" * 300000, b")" + b"2\x86" * 60
     for name, key in (("deep", deep), ("wide", wide), ("frozen", b"(" + wide + b"\x91"), ("made", NAME("builtins", "tuple") + b"](" + wide + b"e\x85R")):
         both("key_%s_dict" % name, b"}" + key + b"Ns", "a key of tuples in tuples", protocol=4)

@@ -410,8 +410,8 @@ def classes_of_tensors():
             for name in names:
                 both("class_%s_%s_%s_%s" % (module, function[14:], *name), lambda s, name=name: call(NAME(module, function), NAME("torch._utils", "_rebuild_tensor_v2"), NAME(*name), (s.storage("Float", [1, 2]), 0, (2,), (1,), False, EMPTY), {}),
                      "a tensor that is to be of the class %s" % name[1], wanted)
-        # of Python's library, and numpy
-        for name in (("collections.abc", "Mapping"), ("threading", "Thread"), ("numpy", "matrix"), ("socket", "socket"), ("functools", "partial"), ("collections", "UserDict"), ("types", "SimpleNamespace"), ("random", "Random"), ("re", "Pattern")):
+        # of Python's library, of numpy and torch, and such that are nothing without attributes
+        for name in (("collections.abc", "Mapping"), ("threading", "Thread"), ("numpy", "matrix"), ("torch.nn.modules.linear", "Linear"), ("torch.nn.modules.module", "Module"), ("torch.distributed.tensor", "DTensor"), ("socket", "socket"), ("functools", "partial"), ("collections", "UserDict"), ("types", "SimpleNamespace"), ("random", "Random"), ("re", "Pattern")):
             both("class_%s_%s_%s_%s" % (module, function[14:], *name), lambda s, name=name: call(NAME(module, function), NAME("torch._utils", "_rebuild_tensor_v2"), NAME(*name), (s.storage("Float", [1, 2]), 0, (2,), (1,), False, EMPTY), {}),
                  "a tensor that is to be of a class of a library", NOT_DECIDED | {"dangerous"})
 

@@ -595,17 +595,17 @@ static bool has_odd_folder(const char *name)
 	return false;
 }
 
-/* torch.package keeps an object of some 300 bytes for each folder that a name is in: package_importer.py, _get_or_create_package(). */
+/* torch.package, and zipimport of Python 3.14, keep an object of some 300 bytes for each folder that a name is in: package_importer.py, _get_or_create_package(). */
 static void check_folders(struct ckpt_loose_zip *zip)
 {
 	enum { MOST_FOLDERS = 1 << 16, BYTES_OF_FOLDER = 8 };
 	uint64_t folders = 0;
 
-	for (uint32_t i = 0; zip->is_package && i < zip->count; i++)
+	for (uint32_t i = 0; i < zip->count; i++)
 		for (const char *at = strchr(zip->entries[i].name, '/'); at; at = strchr(at + 1, '/'))
 			folders++;
 	if (folders > MOST_FOLDERS + ckpt_source_size(zip->source) / BYTES_OF_FOLDER)
-		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "amount", CKPT_NO_OFFSET, "names of records in %" PRIu64 " folders, for each of which torch.package keeps an object", folders);
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "amount", CKPT_NO_OFFSET, "names of records in %" PRIu64 " folders, for each of which torch.package, and Python, keep an object", folders);
 }
 
 static void check_archive(struct ckpt_loose_zip *zip)
