@@ -649,11 +649,25 @@ static void keep_given_back(struct ckpt_scan_walk *w, const struct ckpt_value *v
 	w->given_back[w->given_back_count++] = v;
 }
 
+/* As many strides as sizes, where no storage says what there is: torch 1.12 reads behind the shorter one. */
+static bool are_as_many(const struct ckpt_scan_rule *rule, const struct ckpt_value *args)
+{
+	int64_t sizes[MOST_DIMENSIONS];
+	uint32_t count, strides;
+
+	for (uint32_t i = 0; i + 1 < CKPT_SCAN_MOST_ARGS; i++)
+		if (rule->args[i] == CKPT_TYPE_SIZES)
+			return numbers_of(item(args, i), sizes, &count) && numbers_of(item(args, i + 1), sizes, &strides) && count == strides;
+	return true;
+}
+
 const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, const struct ckpt_value *args)
 {
 	bool is_later = w->in->flags & CKPT_SCAN_NUMBERS_LATER;
 	struct numbers n;
 
+	if (!are_as_many(rule, args))
+		return "sizes and strides of other dimensions";
 	if (rule->result == CKPT_TYPE_DEVICE && !ckpt_scan_keeps_device(args))
 		return "a device with an index below 0 or above 127: torch makes another of it";
 	if (rule->call == CKPT_CALL_TENSOR_WHOLE)

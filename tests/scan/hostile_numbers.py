@@ -416,8 +416,24 @@ def classes_of_tensors():
                  "a tensor that is to be of a class of a library", NOT_DECIDED | {"dangerous"})
 
 
+def strides_of_nothing():
+    """torch 1.12 reads behind the shorter one where a tensor without a storage has more sizes than strides, or fewer."""
+    dtype = NAME("torch", "float32")
+    for sizes, strides in (((3, 2), ()), ((3, 2), (1,)), ((), (1,)), ((3,), (1, 1)), ((3, 2), (2, 1, 1)), ((), ())):
+        for form, wrap in (("", lambda one: one), ("sizes", lambda one: reduce_("torch", "Size", one))):
+            wanted = FINE if len(sizes) == len(strides) else NOT_DECIDED
+            shapes = (wrap(sizes), wrap(strides))
+            for way, then in (("kept", b""), ("dropped", b"0N")):
+                both("strides_meta_%d_%d_%s_%s" % (len(sizes), len(strides), form, way), lambda s: call(NAME("torch._utils", "_rebuild_meta_tensor_no_storage"), dtype, *shapes, False) + then, "a tensor on meta", wanted)
+            wrapper = (NAME("torch.distributed.tensor", "DTensor"), dtype, *shapes, 0, NAME("torch", "strided"), "cpu", False)
+            spread = {"_spec": NAME("torch.distributed.tensor._dtensor_spec", "DTensorSpec") + b")\x81"}
+            both("strides_wrapper_%d_%d_%s" % (len(sizes), len(strides), form), lambda s: call(NAME("torch._tensor", "_rebuild_from_type_v2"), NAME("torch._utils", "_rebuild_wrapper_subclass"), NAME("torch.distributed.tensor", "DTensor"), wrapper, spread), "a tensor around others",
+                 {"needs-objects"} if wanted == FINE else NOT_DECIDED)
+
+
 read_again()
 dropped()
+strides_of_nothing()
 classes_of_tensors()
 generators()
 sparse()
