@@ -64,19 +64,24 @@ const char *ckpt_scan_path_in_package(const struct ckpt_scan_files *f, const cha
 }
 
 /*
- * torch.package.PackageImporter takes a folder for a package if this file is in it, by whatever links.
- * The name is put down as paths below it begin: without slashes at its end.
+ * torch.package.PackageImporter takes a folder for a package if one of these files is in it, by whatever links: that of torch 1.8 the
+ * second. The name is put down as paths below it begin: without slashes at its end.
  */
 static int note_package(struct ckpt_scan_files *f, const char *folder, struct ckpt_error *err)
 {
-	const char *mark = join_path(f, folder, ".data/extern_modules");
+	static const char *const marks[] = { ".data/extern_modules", "extern_modules" };
 	size_t len = strlen(folder);
+	bool is_package = false, there;
 	struct stat st;
-	bool there;
 
-	if (!mark)
-		return ckpt_arena_fail(f->arena, err);
-	if (stat(mark, &st) < 0 || !S_ISREG(st.st_mode))
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		const char *mark = join_path(f, folder, marks[i]);
+
+		if (!mark)
+			return ckpt_arena_fail(f->arena, err);
+		is_package |= stat(mark, &st) == 0 && S_ISREG(st.st_mode);
+	}
+	if (!is_package)
 		return 0;
 	while (len > 1 && folder[len - 1] == '/')
 		len--;

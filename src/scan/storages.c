@@ -7,6 +7,8 @@
  */
 #include "scan/walk.h"
 
+#include "base/ascii.h"
+
 #include "tensor/dtype.h"
 
 #include <stdio.h>
@@ -129,6 +131,17 @@ static void note_storage(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 		w->s->no_memory = true;
 }
 
+/* "0", "12": as Python shows a number that is not negative */
+static bool is_number(const struct ckpt_value *key)
+{
+	const char *text = key->u.bytes.ptr;
+	uint64_t len = key->u.bytes.len, i = 0;
+
+	while (i < len && ckpt_is_digit((unsigned char)text[i]))
+		i++;
+	return len && i == len && (len == 1 || *text != '0');
+}
+
 /* torch.load(encoding=...) makes of bytes of Python 2 what it is told, and finds the record by that; only streams were written so. */
 static void check_key(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 {
@@ -138,6 +151,8 @@ static void check_key(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 		not_understood(w, "keys of storages as texts, and as bytes of Python 2, which are the same or not by the encoding that a loader is told");
 	if (key->kind == CKPT_PY2_STR && (!ckpt_scan_is_of_one_encoding(key) || !(w->in->flags & CKPT_SCAN_NUMBERS_LATER)))
 		not_understood(w, "a key of a storage as bytes of Python 2, which is another one by the encoding that a loader is told");
+	if (w->s->in_package && key->kind != CKPT_INT && !is_number(key))
+		not_understood(w, "a key of a storage in a torch.package that is no number as torch writes it: torch 1.10 takes int() of it");
 }
 
 /* What was said of a storage, or of a view of one, where it was mentioned first. */

@@ -434,6 +434,12 @@ def further_records():
 
 def names_of_modules():
     """torch.package keeps an object for each part of a name, of which a packed list has very many."""
+    own, number = proto(2, reduce_("torch", "Size", (1,))), lambda key: proto(2, reduce_("torch._utils", "_rebuild_tensor_v2", files.storage(key=key), 0, (4,), (1,), False, files.glob("collections", "OrderedDict") + b")R"))
+    old, new = [Member("p/extern_modules", b"os\n")], [Member("p/.data/extern_modules", b"os\n"), Member("p/.data/python_version", b"3.9.2")]
+    for what, members, wanted in (("source", [*old, Member("p/torch/__init__.py", b"")], RUN), ("none", old, {"plain"}), ("there", [Member("p/extern_modules", b"m\n")], DIFFER), ("both", [*old, *new], DIFFER), ("both_version", [*old, new[1]], DIFFER), ("program", [Member("p/extern_modules", b"cos\nsymlink\ncoptparse\nNO_DEFAULT\nR.")], RUN)):
+        sample("package_of_1_8_%s.pt" % what, zip_of([*members, Member("p/m/w.pkl", own), Member("p/version", b"3\n")]), "a torch.package of torch 1.8, whose list of modules lies elsewhere", wanted)
+    for key, wanted in (("0", {"plain"}), ("12", {"plain"}), ("00", NOT_DECIDED), ("+1", NOT_DECIDED), (" 1", NOT_DECIDED), ("1_0", NOT_DECIDED), ("a", NOT_DECIDED), ("", NOT_DECIDED), ("\u0661", NOT_DECIDED), ("-1", NOT_DECIDED)):
+        sample("package_key_%s.pt" % "_".join("%x" % ord(one) for one in key), zip_of([*new, Member("p/m/w.pkl", number(key)), Member("p/.data/%s.storage" % key, files.FOUR_FLOATS), Member("p/.data/version", b"6\n"), *([Member("p/.data/0.storage", b"abcd")] if key != "0" else [])]), "a torch.package with a key of which torch 1.10 takes int()", wanted)
     for what, depth, wanted in (("deep", 240, NOT_DECIDED), ("flat", 4, {"plain"})):
         members = [Member("p/.data/extern_modules", b""), Member("p/.data/version", b"6\n"), Member("p/.data/python_version", b"3.9.2")] + [Member("p/" + "/".join("%x" % ((n >> (4 * at)) & 15 if at < 4 else 0) for at in range(depth)) + "/w", b"") for n in range(2000)]
         sample("package_folders_%s.pt" % what, zip_of(members), "a torch.package with records deep in folders, for each of which it keeps an object", wanted)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ".data/extern_modules" of a torch.package: names of modules of Python that its pickles use and that are not in it, one in a line.
+ * ".data/extern_modules" of a torch.package ("extern_modules" of torch 1.8): names of modules of Python that its pickles use and that are not in it, one in a line.
  *
  * What must stay true: a load imports such a module where something asks for what lies in a package of that name, a record too. So
  * nothing of a torch.package lies there: torch.package writes no such thing, and refuses most (torch/package/package_importer.py,
@@ -23,7 +23,6 @@ enum {
 	MOST_DEEP = 32,	      /* parts of a name */
 };
 static const uint64_t MOST_MODULES = 16 << 20;
-static const char LIST[] = ".data/extern_modules";
 
 /* Where lines end for str.splitlines() of Python, in ASCII; those of UTF-8: check_names(). */
 static bool ends_line(uint8_t byte)
@@ -239,14 +238,14 @@ static bool is_in(struct ckpt_scanner *s, const char *folder, size_t folder_len,
 	return is_there;
 }
 
-static void check_folder(struct ckpt_scanner *s, const uint8_t *bytes, uint64_t nbytes)
+/* Of the folder whose name has FOLDER_LEN bytes of the path. */
+static void check_folder(struct ckpt_scanner *s, size_t folder_len, const uint8_t *bytes, uint64_t nbytes)
 {
-	const char *path = s->file.path;
 	const uint8_t *at = bytes, *name;
 	size_t len;
 
 	while ((name = next_name(&at, bytes + nbytes, &len)) != NULL)
-		if (is_in(s, path, strlen(path) - strlen(LIST), name, len)) {
+		if (is_in(s, s->file.path, folder_len, name, len)) {
 			say_is_there(s, (const char *)name, len);
 			return;
 		}
@@ -254,11 +253,14 @@ static void check_folder(struct ckpt_scanner *s, const uint8_t *bytes, uint64_t 
 
 bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *source)
 {
+	static const char list[] = "extern_modules", data[] = ".data/";
 	uint64_t size = ckpt_source_size(source);
+	size_t folder_len = strlen(s->file.path);
 	uint8_t *bytes;
 	bool is_all;
 
-	if (!ckpt_ends_with(s->file.path, LIST))
+	folder_len -= folder_len < strlen(list) ? 0 : strlen(list);
+	if (strcmp(s->file.path + folder_len, list) != 0 || (folder_len && s->file.path[folder_len - 1] != '/'))
 		return false;
 	if (size > MOST_MODULES) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "names of modules of more than 16 MiB are not looked into");
@@ -267,8 +269,11 @@ bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *s
 	bytes = ckpt_scan_read_whole(s, source);
 	if (!bytes)
 		return true;
-	if (check_names(s, bytes, size))
-		check_folder(s, bytes, size);
+	if (check_names(s, bytes, size)) {
+		check_folder(s, folder_len, bytes, size); /* of torch 1.8 */
+		if (folder_len >= strlen(data) && !strncmp(s->file.path + folder_len - strlen(data), data, strlen(data)) && (folder_len == strlen(data) || s->file.path[folder_len - strlen(data) - 1] == '/'))
+			check_folder(s, folder_len - strlen(data), bytes, size);
+	}
 	is_all = is_list(bytes, size);
 	free(bytes);
 	return is_all || s->file.verdict >= CKPT_SCAN_UNREADABLE;

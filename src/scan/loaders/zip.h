@@ -54,6 +54,7 @@ struct ckpt_loose_zip {
 	bool has_packed_storage; /* which was said */
 	uint64_t unpacked;	 /* bytes of those, as tensors */
 	bool has_pickle; /* data.pkl in that folder */
+	bool is_old_package; /* of torch 1.8, whose list of modules and storages lie elsewhere */
 	bool is_script, is_package,
 		is_export;	     /* marks of TorchScript, torch.package, torch.export */
 	/* torch.load gives it to torch.jit.load, which until 1.13 also weights_only has it do */

@@ -47,6 +47,12 @@ static bool has_record(const struct ckpt_loose_zip *zip, const char *record)
 	return false;
 }
 
+/* A torch.package of torch 1.9 or later. */
+static bool is_new_package(const struct ckpt_loose_zip *zip)
+{
+	return has_record(zip, ".data/extern_modules") || has_record(zip, ".data/python_version");
+}
+
 /* Of torch.export until 2.7, in no folder. */
 static bool has_program(const struct ckpt_loose_zip *zip)
 {
@@ -435,12 +441,12 @@ static void scan_formulas(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint
 			       "'%s' is not what torch writes there, and torch.export.load makes it a part of a source in Python", ckpt_escape(shown, sizeof(shown), formula, strlen(formula)));
 }
 
-/* ".data/extern_modules": names of modules, one in a line, which could as well be opcodes. */
+/* Names of modules, one in a line, which could as well be opcodes: ".data/extern_modules", "extern_modules" of torch 1.8. */
 static bool is_named_as_modules(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	const char *record = ckpt_loose_zip_in_folder(zip, e);
 
-	return zip->is_package && record && ckpt_strcasecmp(record, ".data/extern_modules") == 0;
+	return zip->is_package && record && (ckpt_strcasecmp(record, ".data/extern_modules") == 0 || ckpt_strcasecmp(record, "extern_modules") == 0);
 }
 
 static void scan_in_memory(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_t len)
@@ -579,7 +585,8 @@ void ckpt_loose_zip_find_kind(struct ckpt_loose_zip *zip)
 		zip->is_for_jit = record && !strcmp(record, "constants.pkl"); /* torch.load looks in the list of names, letter by letter */
 	}
 	zip->is_export = has_record(zip, "archive_format") || has_program(zip);
-	zip->is_package = has_record(zip, ".data/extern_modules") || has_record(zip, ".data/python_version");
+	zip->is_old_package = has_record(zip, "extern_modules");
+	zip->is_package = zip->is_old_package || is_new_package(zip);
 	zip->version_record = has_record(zip, ".data/version") ? ".data/version" : "version";
 	zip->without_crc = true;
 	for (uint32_t i = 0; i < zip->count; i++)
@@ -663,6 +670,8 @@ static void check_archive(struct ckpt_loose_zip *zip)
 			       compiled);
 	if (constants && !zip->is_export)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET, "records in 'data/constants/', which aoti_load_package writes to files in a folder of its own");
+	if (zip->is_old_package && is_new_package(zip))
+		ckpt_loose_zip_odd(zip, NULL, CKPT_NO_OFFSET, "a torch.package of torch 1.8, and one of later versions, which find modules and numbers elsewhere");
 	if (sources && (zip->is_package || !zip->is_script))
 		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
 			       "torch.package: %" PRIu32 " sources of Python, which a load of its pickles runs",

@@ -40,6 +40,8 @@ static void prove_zip(const struct ckpt_loose_zip *zip)
 
 	if (is_top || !(zip->has_pickle || zip->is_script || zip->is_package) || s->rc < 0)
 		return;
+	if (zip->is_old_package && !zip->has_pickle && !zip->is_script && !zip->storages.count)
+		return; /* a package of torch 1.8 without tensors, which has nothing to believe */
 	if (ckpt_source_slice(zip->source, zip->base, ckpt_source_size(zip->source) - zip->base, &part, NULL) < 0) {
 		s->no_memory = true;
 		return;
