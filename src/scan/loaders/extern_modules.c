@@ -238,29 +238,34 @@ static bool is_in(struct ckpt_scanner *s, const char *folder, size_t folder_len,
 	return is_there;
 }
 
-/* Of the folder whose name has FOLDER_LEN bytes of the path. */
-static void check_folder(struct ckpt_scanner *s, size_t folder_len, const uint8_t *bytes, uint64_t nbytes)
+/* Of the folder whose name is the first FOLDER bytes of the path. */
+static void check_folder(struct ckpt_scanner *s, size_t folder, const uint8_t *bytes, uint64_t nbytes)
 {
 	const uint8_t *at = bytes, *name;
 	size_t len;
 
 	while ((name = next_name(&at, bytes + nbytes, &len)) != NULL)
-		if (is_in(s, s->file.path, folder_len, name, len)) {
+		if (is_in(s, s->file.path, folder, name, len)) {
 			say_is_there(s, (const char *)name, len);
 			return;
 		}
 }
 
+/* Is NAME the last part of the LEN bytes of PATH? *FRONT is what lies in front of it. */
+static bool is_at_end(const char *path, size_t len, const char *name, size_t *front)
+{
+	*front = len - strlen(name);
+	return len >= strlen(name) && !memcmp(path + *front, name, strlen(name)) && (!*front || path[*front - 1] == '/');
+}
+
 bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *source)
 {
-	static const char list[] = "extern_modules", data[] = ".data/";
 	uint64_t size = ckpt_source_size(source);
-	size_t folder_len = strlen(s->file.path);
+	size_t folder, outer; /* lengths of paths, with a slash behind */
 	uint8_t *bytes;
 	bool is_all;
 
-	folder_len -= folder_len < strlen(list) ? 0 : strlen(list);
-	if (strcmp(s->file.path + folder_len, list) != 0 || (folder_len && s->file.path[folder_len - 1] != '/'))
+	if (!is_at_end(s->file.path, strlen(s->file.path), "extern_modules", &folder))
 		return false;
 	if (size > MOST_MODULES) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "names of modules of more than 16 MiB are not looked into");
@@ -270,9 +275,9 @@ bool ckpt_scan_extern_modules_file(struct ckpt_scanner *s, struct ckpt_source *s
 	if (!bytes)
 		return true;
 	if (check_names(s, bytes, size)) {
-		check_folder(s, folder_len, bytes, size); /* of torch 1.8 */
-		if (folder_len >= strlen(data) && !strncmp(s->file.path + folder_len - strlen(data), data, strlen(data)) && (folder_len == strlen(data) || s->file.path[folder_len - strlen(data) - 1] == '/'))
-			check_folder(s, folder_len - strlen(data), bytes, size);
+		check_folder(s, folder, bytes, size); /* of torch 1.8 */
+		if (is_at_end(s->file.path, folder, ".data/", &outer))
+			check_folder(s, outer, bytes, size);
 	}
 	is_all = is_list(bytes, size);
 	free(bytes);
