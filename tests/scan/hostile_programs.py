@@ -250,12 +250,14 @@ def compiled():
             members = [Member("m/" * (form != "npz" and bool(folder)) + n, b) for n, b in others] + [Member("%sdata/aotinductor/%s" % (folder, name), command)]
             sample("compiled_%s_%d_%s.pt2" % (form, number, name.replace("/", "_")), zip_of(members), "a file that AOTInductor compiles or loads", RUN)
     for number, name in enumerate(("data\\aotinductor\\model\\m.cpp", "m/data\\aotinductor/model/m.cpp", "DATA/AOTInductor/model/m.cpp", "m/data//aotinductor/model/m.cpp", "data///aotinductor//model//m.cpp", "m//data////aotinductor/m.so",
-                                   "m/data/constants/m.cpp", "m/data/constants/a/b/m.so", "m/data//constants/./m.CPP", "m\\data\\constants\\m.o", "data/constants/m.wrapper.cpp", "m/n/data/constants/m.so", "m/data/./aotinductor/model/m.cpp", "m/data/.//aotinductor/m.cpp", "m/data\\/aotinductor/m.cpp")):
+                                   "m/data/constants/m.cpp", "m/data/constants/a/b/m.so", "m/data//constants/./m.CPP", "m\\data\\constants\\m.o", "data/constants/m.wrapper.cpp", "m/n/data/constants/m.so", "m/data/./aotinductor/model/m.cpp", "m/data/.//aotinductor/m.cpp", "m/data\\/aotinductor/m.cpp",
+                                   # torch 2.9 asks how names begin
+                                   "data/constantsw.wrapper.cpp", "m/data/constants.so", "m/data/constants.cpp", "data/constants w/x.cpp", "m/data/constants_/x.o", "data/aotinductor.cpp", "m/data/aotinductors/m.so")):
         sample("compiled_spelled_%d.pt2" % number, zip_of([Member(name, command)]), "a file that AOTInductor compiles, by another spelling", RUN)
     for number, name in enumerate(("m//x", "m/a//b", "m/./x", "m/a/../x", "m//data.pkl")):
         sample("folder_without_name_%d.pt" % number, files.archive([("m/" + n, b) for n, b in of_torch] + [(name, b"x")], name=""), "a name that goes through a folder without a name", DIFFER)
-    for number, name in enumerate(("m/data/constants/tensor_0", "m/data/constants/m.txt", "m/data/constants", "data/constants", "data\\constants", "m/DATA//constants", "a/b/data/constants", "m/mydata/constants/m.cpp", "m/constants/m.cpp", "m/data/constants.cpp", "data/aotinductor", "data//aotinductor", "data.aotinductor/m.txt", "data/aotinductor.txt", "data/aotinductors/m.txt", "aotinductor/m.txt")):
-        sample("compiled_fine_%d.zip" % number, zip_of([Member(name, b"text")]), "a name that is nearly that of AOTInductor", {"needs-objects"} if re.search(r"\bdata[/\\]+constants(/|$)", name.lower()) else {"plain"})
+    for number, name in enumerate(("m/data/constants/tensor_0", "m/data/constants/m.txt", "m/data/constants", "data/constants", "data\\constants", "m/DATA//constants", "a/b/data/constants", "m/mydata/constants/m.cpp", "m/constants/m.cpp", "m/data/constants.txt", "m/data/constantsw_compile_flags.json", "mydata/constants.cpp", "data/aotinductor", "data//aotinductor", "data.aotinductor/m.txt", "data/aotinductor.txt", "data/aotinductors/m.txt", "aotinductor/m.txt")):
+        sample("compiled_fine_%d.zip" % number, zip_of([Member(name, b"text")]), "a name that is nearly that of AOTInductor", {"needs-objects"} if re.search(r"\bdata[/\\]+constants", name.lower()) else {"plain"})
 
 
 def packed_storages():

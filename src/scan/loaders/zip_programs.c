@@ -81,22 +81,22 @@ static bool is_source_or_library(const char *name)
 	return false;
 }
 
-/* What is behind FOLDER in the next part of NAME, from *AT on, that leads there: "", or a separator and more; NULL: there is none. */
-static const char *next_in(const char *name, const char **at, const char *folder)
+/* What is behind FRONT in the next part of NAME, from *AT on, that begins so; NULL: there is none. */
+static const char *next_in(const char *name, const char **at, const char *front)
 {
 	while (**at) {
 		const char *part = *at;
 		bool begins = part == name || part[-1] == '/' || part[-1] == '\\';
 
 		(*at)++;
-		part = begins ? behind(part, folder) : NULL;
-		if (part && (!*part || *part == '/' || *part == '\\'))
+		part = begins ? behind(part, front) : NULL;
+		if (part)
 			return part;
 	}
 	return NULL;
 }
 
-/* A record of the folder's own name counts as well: aoti_load_package() writes that, too. */
+/* aoti_load_package() asks whether a name begins so: a record of the folder's own name counts as well, and "data/constants.txt". */
 bool ckpt_loose_zip_is_constant(const char *name)
 {
 	const char *at = name;
@@ -109,7 +109,7 @@ bool ckpt_loose_zip_is_compiled(const char *name)
 	const char *at = name, *file;
 
 	while ((file = next_in(name, &at, "data/aotinductor")))
-		if (*behind_slashes(file))
+		if (is_source_or_library(file) || ((*file == '/' || *file == '\\') && *behind_slashes(file)))
 			return true;
 	for (at = name; (file = next_in(name, &at, "data/constants"));)
 		if (is_source_or_library(file))
