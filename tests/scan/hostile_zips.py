@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zip archives that two loaders read differently, and archives that hold a pickle where nobody looks."""
 
+import io
 import json
 import struct
+import zipfile
 import zlib
 
 from assemble import (
@@ -432,6 +434,15 @@ def further_records():
         sample("zip64_further_%s.zip" % what, body + entries + end64 + end_of_zip(len(members), len(entries), len(body)), "records that lie further behind for who knows no zip64", wanted)
 
 
+def packed_otherwise():
+    """By methods that Python's zipfile has, and torch has not."""
+    for name, method in (("bzip2", zipfile.ZIP_BZIP2), ("lzma", zipfile.ZIP_LZMA)):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr(zipfile.ZipInfo("a.txt"), b"text " * 100, method)
+        sample("packed_%s.zip" % name, packed.getvalue(), "a sound archive, packed by a method that is not looked into", NOT_DECIDED)
+
+
 def names_of_modules():
     """torch.package keeps an object for each part of a name, of which a packed list has very many."""
     own, number = proto(2, reduce_("torch", "Size", (1,))), lambda key: proto(2, reduce_("torch._utils", "_rebuild_tensor_v2", files.storage(key=key), 0, (4,), (1,), False, files.glob("collections", "OrderedDict") + b")R"))
@@ -670,6 +681,7 @@ headers()
 names()
 ends()
 further_records()
+packed_otherwise()
 names_of_modules()
 relatives()
 sizes()
