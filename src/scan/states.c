@@ -235,6 +235,8 @@ static void check_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_
 				       ckpt_escape(shown, sizeof(shown), key->u.bytes.ptr, key->u.bytes.len));
 		else if (ckpt_value_is_str(key, "as_subclass")) /* by _rebuild_from_type_v2(), whatever it is */
 			ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w), "sets the attribute 'as_subclass' of a tensor, which a load calls");
+		else if (pairs->items[i + 1]->kind == CKPT_GLOBAL && ckpt_scan_type(w, pairs->items[i + 1]) == CKPT_TYPE_CLASS)
+			not_understood(w, "sets an attribute of a tensor to a class: who uses the tensor may call that in place of a method");
 	}
 }
 

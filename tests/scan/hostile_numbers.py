@@ -431,8 +431,23 @@ def strides_of_nothing():
                  {"needs-objects"} if wanted == FINE else NOT_DECIDED)
 
 
+def classes_as_methods():
+    """Who uses a tensor calls what it finds under the name of a method: of a class of tensors or storages, memory that nobody has set."""
+    parameter, rebuild = NAME("torch.nn.parameter", "Parameter"), NAME("torch._utils", "_rebuild_parameter")
+    for method in ("sum", "mul", "reshape", "mean", "_reduce_ex_internal", "_typed_storage", "storage_offset", "mine"):
+        for module, name in (("torch", "FloatTensor"), ("torch", "FloatStorage"), ("torch", "Tensor"), ("builtins", "list"), ("torch.nn.parameter", "Parameter")):
+            state = {method: NAME(module, name)}
+            ways = {"with_state": lambda s: call(NAME("torch._utils", "_rebuild_parameter_with_state"), s.tensor("Float", [1, 2]), True, EMPTY, state),
+                    "pair": lambda s: call(NAME("torch._utils", "_rebuild_parameter_with_state"), s.tensor("Float", [1, 2]), True, EMPTY, (None, state))}
+            for of, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
+                ways[of + function[-3:]] = lambda s, of=of, function=function: call(NAME(of, function), rebuild, parameter, (s.tensor("Float", [1, 2]), True, EMPTY), state)
+            for way, make in ways.items():
+                both("method_%s_%s_%s" % (method, name, way), make, "a class as an attribute of a tensor")
+
+
 read_again()
 dropped()
+classes_as_methods()
 strides_of_nothing()
 classes_of_tensors()
 generators()
