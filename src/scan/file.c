@@ -144,6 +144,21 @@ static bool has_signature(const struct viewed_file *l)
 	return l->len >= 2 && l->head[0] == CKPT_OP_PROTO && l->head[1] <= 5;
 }
 
+/* In the first bytes of a file of which not all is looked into. */
+static bool breaks_off_early(struct viewed_file *l)
+{
+	enum { BEGINNING = 1 << 20 };
+	uint64_t size = ckpt_source_size(l->source);
+	size_t len = size < BEGINNING ? (size_t)size : BEGINNING;
+	uint8_t *bytes = malloc(len + 1);
+	bool breaks;
+
+	l->s->no_memory |= !bytes;
+	breaks = bytes && ckpt_source_read(l->source, 0, bytes, len, NULL) == 0 && ckpt_scan_breaks_off(bytes, len) && !is_program(l, bytes, len, false);
+	free(bytes);
+	return breaks;
+}
+
 /*
  * Would an unpickler get anywhere? More of the file is read as long as its beginning is nothing but
  * opcodes.
@@ -159,7 +174,7 @@ static bool is_pickle(struct viewed_file *l)
 	if (!looks && !ckpt_scan_may_go_on(l->head, l->len)) /* it breaks off here, which may take its time */
 		return is_program(l, l->head, l->len, false);
 	if (size > MOST_PICKLE || size > l->s->pickle_budget) /* a text may be that long: that it is not looked into is said */
-		return true;
+		return looks || !breaks_off_early(l);
 	bytes = malloc((size_t)size + 1);
 	l->s->no_memory |= !bytes;
 	is = bytes && ckpt_source_read(l->source, 0, bytes, (size_t)size, NULL) == 0;

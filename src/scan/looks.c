@@ -72,6 +72,45 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
 	       (imports || (asks && count > 1) || (count > 2 && r.pos == len));
 }
 
+/* Is the text that begins at TEXT, of whose bytes there are LEN, none that Python decodes? Its last character may be cut off. */
+static bool is_no_text(const uint8_t *text, size_t len)
+{
+	enum { MOST_CUT = 3 };
+
+	for (size_t cut = 0; cut <= MOST_CUT && cut <= len; cut++)
+		if (ckpt_utf8_or_surrogates_ok((const char *)text, len - cut))
+			return false;
+	return true;
+}
+
+bool ckpt_scan_breaks_off(const uint8_t *bytes, size_t len)
+{
+	struct ckpt_reader r = { .data = bytes, .len = len };
+	struct ckpt_op op = { 0 };
+	size_t at, front;
+
+	for (unsigned count = 0; at = r.pos, at < len && ckpt_op_read(&r, &op, NULL) == 0; count++) {
+		/* there is nothing to take yet, or an id that nobody asked for */
+		if ((!count && ckpt_scan_takes_values(op.code)) || op.code == CKPT_OP_PERSID)
+			return true;
+		if (op.code == CKPT_OP_STOP || op.code == CKPT_OP_STACK_GLOBAL)
+			return false;
+		if (op.code == CKPT_OP_GLOBAL || op.code == CKPT_OP_INST)
+			return !ckpt_utf8_ok(op.bytes, (size_t)op.len) || !ckpt_utf8_ok(op.second, (size_t)op.second_len);
+	}
+	if (at >= len || !r.bad)
+		return at < len; /* no opcode */
+	switch (bytes[at]) {
+	case CKPT_OP_PERSID: return true;
+	case CKPT_OP_GLOBAL:
+	case CKPT_OP_INST: front = 1; break;
+	case CKPT_OP_BINUNICODE: front = 5; break;
+	case CKPT_OP_BINUNICODE8: front = 9; break;
+	default: return false;
+	}
+	return len - at > front && is_no_text(bytes + at + front, len - at - front);
+}
+
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)
 {
 	struct ckpt_reader r = { .data = bytes, .len = len };

@@ -162,6 +162,9 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len);
 /* ... or are they nothing but opcodes, to STOP or to where they are cut off, or to behind the first that imports? */
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len);
 
+/* Does an unpickler break off in these first bytes of a file, whatever follows them, before it imports anything? */
+bool ckpt_scan_breaks_off(const uint8_t *bytes, size_t len);
+
 /*
  * Does a file of SIZE bytes, of which the first LEN are these, begin with a pickle in which torch's magic number is, by whatever
  * opcode, and which ends before the file does (loaders/first_pickle.c)?

@@ -463,6 +463,28 @@ def check_wide(count, folder):
     os.remove(path)
 
 
+def check_large(count, folder):
+    """More than 2 GiB, most of it a hole: numbers that begin as a pickle might are no pickle, where that breaks off in what is looked at."""
+    floats = bytes(range(256)) * 16
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (300000000,), }"
+    head += b" " * (-(len(head) + 11) % 64) + b"\n"
+    names = b'{"w":{"dtype":"F32","shape":[600000000],"data_offsets":[0,2400000000]}}'
+    names += b" " * (0x150 - len(names))
+    text = lambda code, front: code + front + b"abc\xed\xa0\x80" * 100
+    for name, beginning, size, wanted in (("a.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + floats, 8 * 300000000, {"plain"}), ("p.safetensors", struct.pack("<Q", len(names)) + names, 2400000000 - len(floats), {"plain"}),
+                                          ("text.pkl", text(b"X", struct.pack("<I", 3 << 30)), 4 << 30, {"unreadable"}), ("text8.pkl", b"\x80\4" + text(b"\x8d", struct.pack("<Q", 3 << 30)), 4 << 30, {"unreadable"}), ("names.bin", b"c" + b"os" * 700000, 3 << 30, {"unreadable"}),
+                                          ("call.bin", b"cos\nsystem\n" + floats, 3 << 30, {"dangerous", "unreadable", "inconsistent"})):
+        path = os.path.join(folder, name)
+        with open(path, "wb") as stream:
+            stream.write(beginning)
+            stream.truncate(len(beginning) + size - (len(floats) if name == "a.npy" else 0))
+        if name == "p.safetensors":
+            os.truncate(path, 8 + len(names) + 2400000000)
+        _, found = scanned.scan(path)
+        count.expect(found[path]["verdict"] in wanted, "a large file %s is %s" % (name, found[path]))
+        os.remove(path)
+
+
 def write_all(folder, files):
     for name, data in files.items():
         path = os.path.join(folder, name)
@@ -765,6 +787,7 @@ def main():
         check_folder(count, folder)
         check_long_tar(count, folder)
         check_wide(count, folder)
+        check_large(count, folder)
     with scanned.Folder("packages") as folder:
         check_packages(count, folder)
         check_latest(count, folder)
