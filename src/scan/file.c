@@ -144,19 +144,29 @@ static bool has_signature(const struct viewed_file *l)
 	return l->len >= 2 && l->head[0] == CKPT_OP_PROTO && l->head[1] <= 5;
 }
 
-/* In the first bytes of a file of which not all is looked into. */
+/* In a file of which not all is looked into: in its first bytes, or behind texts and numbers that it passes over. */
 static bool breaks_off_early(struct viewed_file *l)
 {
-	enum { BEGINNING = 1 << 20 };
-	uint64_t size = ckpt_source_size(l->source);
-	size_t len = size < BEGINNING ? (size_t)size : BEGINNING;
-	uint8_t *bytes = malloc(len + 1);
-	bool breaks;
+	enum { WINDOW = 1 << 20, MOST_WINDOWS = 16 };
+	uint64_t size = ckpt_source_size(l->source), at = 0, behind = 0;
+	uint8_t *bytes = malloc(WINDOW);
+	enum ckpt_scan_break is = CKPT_SCAN_BEHIND;
 
 	l->s->no_memory |= !bytes;
-	breaks = bytes && ckpt_source_read(l->source, 0, bytes, len, NULL) == 0 && ckpt_scan_breaks_off(bytes, len) && !is_program(l, bytes, len, false);
+	for (unsigned i = 0; bytes && is == CKPT_SCAN_BEHIND && i < MOST_WINDOWS; i++) {
+		size_t len = size - at < WINDOW ? (size_t)(size - at) : WINDOW;
+
+		if (ckpt_source_read(l->source, at, bytes, len, NULL) < 0)
+			break;
+		is = ckpt_scan_breaks_off(bytes, len, !at, &behind);
+		if (!at && is != CKPT_SCAN_MAY_GO_ON && is_program(l, bytes, len, false))
+			is = CKPT_SCAN_MAY_GO_ON;
+		if (is == CKPT_SCAN_BEHIND && behind >= size - at) /* there is nothing */
+			is = CKPT_SCAN_BREAKS_OFF;
+		at += is == CKPT_SCAN_BEHIND ? behind : 0;
+	}
 	free(bytes);
-	return breaks;
+	return is == CKPT_SCAN_BREAKS_OFF;
 }
 
 /*

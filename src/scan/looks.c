@@ -83,32 +83,54 @@ static bool is_no_text(const uint8_t *text, size_t len)
 	return true;
 }
 
-bool ckpt_scan_breaks_off(const uint8_t *bytes, size_t len)
+/* Of an operand that is cut off: a text that Python decodes may go on, of bytes and numbers it does not matter what they are. */
+static enum ckpt_scan_break cut_operand(const uint8_t *bytes, size_t len, uint64_t *behind)
+{
+	struct ckpt_reader r = { .data = bytes, .len = len, .pos = 1 };
+	bool is_text = false;
+
+	switch (bytes[0]) {
+	case CKPT_OP_PERSID: return CKPT_SCAN_BREAKS_OFF;
+	case CKPT_OP_GLOBAL:
+	case CKPT_OP_INST: return is_no_text(bytes + 1, len - 1) ? CKPT_SCAN_BREAKS_OFF : CKPT_SCAN_MAY_GO_ON;
+	case CKPT_OP_BINUNICODE: is_text = true; /* fall through */
+	case CKPT_OP_BINBYTES:
+	case CKPT_OP_BINSTRING:
+	case CKPT_OP_LONG4: *behind = ckpt_read_u32(&r); break;
+	case CKPT_OP_BINUNICODE8: is_text = true; /* fall through */
+	case CKPT_OP_BINBYTES8:
+	case CKPT_OP_BYTEARRAY8: *behind = ckpt_read_u64(&r); break;
+	default: return CKPT_SCAN_MAY_GO_ON;
+	}
+	if (r.bad || (is_text && !is_no_text(bytes + r.pos, len - r.pos)))
+		return CKPT_SCAN_MAY_GO_ON;
+	return is_text || __builtin_add_overflow(*behind, r.pos, behind) ? CKPT_SCAN_BREAKS_OFF : CKPT_SCAN_BEHIND;
+}
+
+enum ckpt_scan_break ckpt_scan_breaks_off(const uint8_t *bytes, size_t len, bool is_beginning, uint64_t *behind)
 {
 	struct ckpt_reader r = { .data = bytes, .len = len };
 	struct ckpt_op op = { 0 };
-	size_t at, front;
+	enum ckpt_scan_break is;
+	size_t at;
 
-	for (unsigned count = 0; at = r.pos, at < len && ckpt_op_read(&r, &op, NULL) == 0; count++) {
+	for (; at = r.pos, at < len && ckpt_op_read(&r, &op, NULL) == 0; is_beginning = false) {
 		/* there is nothing to take yet, or an id that nobody asked for */
-		if ((!count && ckpt_scan_takes_values(op.code)) || op.code == CKPT_OP_PERSID)
-			return true;
+		if ((is_beginning && (ckpt_scan_takes_values(op.code) || op.code == CKPT_OP_STOP)) || op.code == CKPT_OP_PERSID)
+			return CKPT_SCAN_BREAKS_OFF;
 		if (op.code == CKPT_OP_STOP || op.code == CKPT_OP_STACK_GLOBAL)
-			return false;
+			return CKPT_SCAN_MAY_GO_ON;
 		if (op.code == CKPT_OP_GLOBAL || op.code == CKPT_OP_INST)
-			return !ckpt_utf8_ok(op.bytes, (size_t)op.len) || !ckpt_utf8_ok(op.second, (size_t)op.second_len);
+			return ckpt_utf8_ok(op.bytes, (size_t)op.len) && ckpt_utf8_ok(op.second, (size_t)op.second_len) ? CKPT_SCAN_MAY_GO_ON : CKPT_SCAN_BREAKS_OFF;
 	}
-	if (at >= len || !r.bad)
-		return at < len; /* no opcode */
-	switch (bytes[at]) {
-	case CKPT_OP_PERSID: return true;
-	case CKPT_OP_GLOBAL:
-	case CKPT_OP_INST: front = 1; break;
-	case CKPT_OP_BINUNICODE: front = 5; break;
-	case CKPT_OP_BINUNICODE8: front = 9; break;
-	default: return false;
-	}
-	return len - at > front && is_no_text(bytes + at + front, len - at - front);
+	if (at >= len)
+		return CKPT_SCAN_MAY_GO_ON;
+	if (!r.bad) /* no opcode */
+		return CKPT_SCAN_BREAKS_OFF;
+	is = cut_operand(bytes + at, len - at, behind);
+	if (is == CKPT_SCAN_BEHIND && __builtin_add_overflow(*behind, at, behind))
+		return CKPT_SCAN_BREAKS_OFF;
+	return is;
 }
 
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)

@@ -162,8 +162,17 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len);
 /* ... or are they nothing but opcodes, to STOP or to where they are cut off, or to behind the first that imports? */
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len);
 
-/* Does an unpickler break off in these first bytes of a file, whatever follows them, before it imports anything? */
-bool ckpt_scan_breaks_off(const uint8_t *bytes, size_t len);
+enum ckpt_scan_break {
+	CKPT_SCAN_BREAKS_OFF,
+	CKPT_SCAN_MAY_GO_ON,
+	CKPT_SCAN_BEHIND,  /* it goes on behind bytes, of which these are the first */
+};
+
+/*
+ * Does an unpickler break off in the LEN bytes of a file, whatever follows them, before it imports anything? *BEHIND: where it would go
+ * on, from BYTES on.
+ */
+enum ckpt_scan_break ckpt_scan_breaks_off(const uint8_t *bytes, size_t len, bool is_beginning, uint64_t *behind);
 
 /*
  * Does a file of SIZE bytes, of which the first LEN are these, begin with a pickle in which torch's magic number is, by whatever

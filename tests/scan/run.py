@@ -473,13 +473,18 @@ def check_large(count, folder):
     text = lambda code, front: code + front + b"abc\xed\xa0\x80" * 100
     for name, beginning, size, wanted in (("a.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + floats, 8 * 300000000, {"plain"}), ("p.safetensors", struct.pack("<Q", len(names)) + names, 2400000000 - len(floats), {"plain"}),
                                           ("text.pkl", text(b"X", struct.pack("<I", 3 << 30)), 4 << 30, {"unreadable"}), ("text8.pkl", b"\x80\4" + text(b"\x8d", struct.pack("<Q", 3 << 30)), 4 << 30, {"unreadable"}), ("names.bin", b"c" + b"os" * 700000, 3 << 30, {"unreadable"}),
-                                          ("call.bin", b"cos\nsystem\n" + floats, 3 << 30, {"dangerous", "unreadable", "inconsistent"})):
+                                          ("bytes.dat", b"B" + struct.pack("<I", (1 << 31) + 7) + floats, 3 << 30, {"plain"}), ("stop.dat", b"." + floats, 3 << 30, {"plain"}), ("bytes_call.bin", b"B" + struct.pack("<I", 64) + bytes(64) + b"cos\nsystem\n", 3 << 30, {"dangerous", "unreadable"}),
+                                          ("far_call.bin", b"B" + struct.pack("<I", 2 << 30) + floats, 3 << 30, {"dangerous", "unreadable"}), ("call.bin", b"cos\nsystem\n" + floats, 3 << 30, {"dangerous", "unreadable", "inconsistent"})):
         path = os.path.join(folder, name)
         with open(path, "wb") as stream:
             stream.write(beginning)
             stream.truncate(len(beginning) + size - (len(floats) if name == "a.npy" else 0))
         if name == "p.safetensors":
             os.truncate(path, 8 + len(names) + 2400000000)
+        if name == "far_call.bin":
+            with open(path, "r+b") as stream:
+                stream.seek(5 + (2 << 30))
+                stream.write(b"cos\nsystem\n(S'true'\ntR.")
         _, found = scanned.scan(path)
         count.expect(found[path]["verdict"] in wanted, "a large file %s is %s" % (name, found[path]))
         os.remove(path)
