@@ -57,10 +57,13 @@ static const char *join_path(struct ckpt_scan_files *f, const char *folder, cons
 
 const char *ckpt_scan_path_in_package(const struct ckpt_scan_files *f, const char *path)
 {
-	for (const char *slash = strchr(path, '/'); f->packages.count && slash; slash = strchr(slash + 1, '/'))
+	const char *in = NULL;
+
+	/* the first, as all below it is in that, too; in the ".data" of one there may be others */
+	for (const char *slash = strchr(path, '/'); f->packages.count && slash && (!in || !strncmp(in, ".data/", 6)); slash = strchr(slash + 1, '/'))
 		if (ckpt_strmap_find(&f->packages, path, slash == path ? 1 : (size_t)(slash - path)))
-			return slash + 1;
-	return NULL;
+			in = slash + 1;
+	return in;
 }
 
 /*
@@ -70,11 +73,12 @@ const char *ckpt_scan_path_in_package(const struct ckpt_scan_files *f, const cha
 static int note_package(struct ckpt_scan_files *f, const char *folder, struct ckpt_error *err)
 {
 	static const char *const marks[] = { ".data/extern_modules", "extern_modules" };
-	size_t len = strlen(folder);
+	const char *outer = ckpt_scan_path_in_package(f, folder);
+	size_t len = strlen(folder), count = outer && !strcmp(outer, ".data") ? 1 : 2; /* that list is one of the outer package */
 	bool is_package = false, there;
 	struct stat st;
 
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+	for (size_t i = 0; i < count; i++) {
 		const char *mark = join_path(f, folder, marks[i]);
 
 		if (!mark)
