@@ -226,7 +226,7 @@ def sparse():
     for function in ("_rebuild_sparse_tensor", "_rebuild_sparse_csr_tensor"):
         for name, starts, places, of, shape, right in (("one", (1, 4), (1, 2), (1, 2), (1, 3, 4), True), ("two", (2, 4), (2, 2), (2, 2), (2, 3, 4), True), ("dense", (4,), (2,), (2, 3), (3, 4, 3), True), ("more", (1, 4), (1, 2), (1, 2), (2, 3, 4), False),
                                                        ("fewer", (2, 4), (2, 2), (2, 2), (1, 3, 4), False), ("places", (2, 4), (1, 2), (2, 2), (2, 3, 4), False), ("values", (2, 4), (2, 2), (1, 2), (2, 3, 4), False), ("no_dense", (4,), (2,), (2, 1), (3, 4), False),
-                                                       ("other_dense", (4,), (2,), (2, 3), (3, 4, 2), False), ("only_dense", (4,), (2,), (2,), (3, 4, 1), False)):
+                                                       ("other_dense", (4,), (2,), (2, 3), (3, 4, 2), False), ("only_dense", (4,), (2,), (2,), (3, 4, 1), False), ("none", (0, 4), (0, 2), (0, 2), (0, 3, 4), False), ("none_of_two", (2, 0, 4), (2, 0, 2), (2, 0, 2), (2, 0, 3, 4), False)):
             both("csr_batches_%s%s" % (name, function[15:19]), batches(starts, places, of, shape, function), "sizes that belong together" if right else "sizes that do not", FINE if right else NOT_DECIDED)
 
     def csr(first="Long", second="Long", strides=(1,), value_strides=(1,), location="cpu", function="_rebuild_sparse_tensor"):
