@@ -386,6 +386,20 @@ static void note_unit(struct ckpt_key *k, const struct ckpt_value *state)
 	k->unit = unit;
 }
 
+/* A number that is the same in 16 bits. */
+static bool is_small(const struct ckpt_value *v)
+{
+	enum { MOST_INT_OF_HALF = 2048 };
+	double real = v->kind == CKPT_FLOAT ? v->u.real : v->kind == CKPT_INT ? (double)v->u.integer : 0;
+
+	return v->kind != CKPT_BIGINT && v->kind < CKPT_STR && fabs(real) <= MOST_INT_OF_HALF && real == floor(real);
+}
+
+static void note_real(struct ckpt_key *k, double real)
+{
+	k->numbers |= isinf(real) ? CKPT_KEY_NUMPY_INFINITE : fabs(real) >= 0x1p84 ? CKPT_KEY_NUMPY_HUGE : 0;
+}
+
 /* scalar(dtype, bytes), the lowest byte first */
 static bool number_of_scalar(struct ckpt_key *k, const struct ckpt_value *v, uint64_t *out)
 {
@@ -407,6 +421,15 @@ static bool number_of_scalar(struct ckpt_key *k, const struct ckpt_value *v, uin
 	case 'S': *out = number_of_padded(all); return true;
 	case 'm':
 	case 'M': note_unit(k, state); break;
+	case 'f':
+		note_real(k, real_at(bytes, size));
+		k->numbers |= size < sizeof(double) ? CKPT_KEY_NUMPY_SMALL : 0;
+		break;
+	case 'c':
+		k->numbers |= size < 2 * sizeof(double) ? CKPT_KEY_NUMPY_SMALL : 0;
+		note_real(k, real_at(bytes, size / 2));
+		note_real(k, real_at(bytes + size / 2, size / 2));
+		break;
 	default: break;
 	}
 	return number_of_item(*code->u.bytes.ptr, bytes, size, out);
@@ -574,10 +597,12 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 	*number = (uint64_t)(uintptr_t)v;
 	if (ckpt_is_one_of(rule->name, numbers)) {
 		k->is_unknown |= !number_of_call(k, rule, v, number);
+		k->numbers |= CKPT_KEY_OVER | CKPT_KEY_HUGE; /* it may be */
 	} else if (!strcmp(rule->name, "bool")) {
 		*number = is_true(first);
 	} else if (!strcmp(rule->name, "complex")) {
 		k->is_unknown |= !number_of_complex(first, argument(v, 1), number);
+		k->numbers |= CKPT_KEY_OVER | (is_small(first) && is_small(argument(v, 1)) ? 0 : CKPT_KEY_COMPLEX);
 	} else if (!strcmp(rule->name, "scalar")) {
 		k->is_unknown |= !number_of_scalar(k, v, number);
 	} else if (!strcmp(rule->name, "encode") || !strcmp(rule->name, "bytes")) {

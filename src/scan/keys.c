@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BIGINT = 1786 /* bytes of 4300 digits */, MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 256, STEPS_BASE = 1 << 20, STEPS_OF_BYTE = 4, NODES_OF_STEP = 8, BITS = 61 };
+enum { MOST_BIGINT = 64 /* bytes */, MOST_DIGITS = 160, MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 16, STEPS_BASE = 1 << 20, STEPS_OF_BYTE = 4, NODES_OF_STEP = 8, BITS = 61 };
+static const int64_t MOST_OF_HALF = 65504; /* of 16 bits */
 static const uint64_t MODULUS = ((uint64_t)1 << BITS) - 1;
 
 static uint64_t with_sign(uint64_t rest, bool negative)
@@ -106,8 +107,11 @@ uint64_t ckpt_key_of_tuple(struct ckpt_key *k, const struct ckpt_seq *items, uns
 
 uint64_t ckpt_key_of_set(struct ckpt_key *k, const struct ckpt_seq *items, unsigned depth)
 {
+	enum { COMPARED_AT_ONCE = 8 };
 	uint64_t hash = 0xC3A5C85C97CB3127 + items->count;
 
+	/* where all are of one hash, Python holds each of them against all of another set */
+	k->nodes += (uint64_t)items->count * items->count / COMPARED_AT_ONCE;
 	for (uint32_t i = 0; i < items->count && !k->is_too_much; i++) {
 		uint64_t part = ckpt_key_number(k, items->items[i], depth);
 
@@ -300,6 +304,7 @@ static bool hash_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, 
 	case BY_BYTES_ALONE: return v->u.call->args->kind == CKPT_TUPLE && v->u.call->args->u.seq.count == 1;
 	case BY_SCALAR: return hash_of_scalar(v, hash);
 	case BY_DIGITS:
+		k->is_too_much |= (first->kind == CKPT_STR || first->kind == CKPT_PY2_STR) && first->u.bytes.len > MOST_DIGITS;
 		if (argument(v, 1) != &ckpt_value_none)
 			return false;
 		k->bytes += first->kind == CKPT_STR || first->kind == CKPT_PY2_STR ? 16 * first->u.bytes.len : 0;
@@ -384,13 +389,17 @@ uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigne
 		k->is_too_much = true;
 		return 0;
 	}
+	if ((v->kind == CKPT_INT && (v->u.integer > MOST_OF_HALF || v->u.integer < -MOST_OF_HALF)) || (v->kind == CKPT_FLOAT && fabs(v->u.real) > MOST_OF_HALF))
+		k->numbers |= CKPT_KEY_OVER;
+	if (v->kind == CKPT_BIGINT)
+		k->numbers |= CKPT_KEY_OVER | CKPT_KEY_HUGE;
 	switch ((enum ckpt_value_kind)v->kind) {
 	case CKPT_BOOL:
 	case CKPT_INT: return k->is_exact ? ckpt_key_of_number(v) : hash_of_int(v->u.integer);
 	case CKPT_BIGINT:
 		k->bytes += v->u.bytes.len;
 		if (v->u.bytes.len > MOST_BIGINT)
-			/* held against a Decimal of the same hash it is turned into digits */
+			/* held against a Decimal of the same hash it is turned into digits, each time */
 			k->is_too_much = true;
 		return k->is_exact ? ckpt_key_of_number(v) : hash_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
 	case CKPT_FLOAT:
@@ -569,6 +578,7 @@ uint64_t ckpt_scan_identity(struct ckpt_scan_walk *w, const struct ckpt_value *v
 	notes->is_vague |= k.is_unknown || k.is_too_much || !may_look(&k);
 	notes->has_py2_text |= k.has_py2_text;
 	notes->has_unit |= k.unit;
+	notes->numbers |= k.numbers;
 	notes->has_mixed_units |= notes->any && k.unit != notes->unit;
 	notes->unit = k.unit;
 	notes->has_two_zones |= k.zone && notes->zone && k.zone != notes->zone;

@@ -5,6 +5,21 @@
 
 #include "scan/walk.h"
 
+/*
+ * Numbers in a key. numpy 2 rounds one of Python to the type of its own before it compares both, numpy 1 does not. That matters where
+ * two are of one hash, and not the same: so is 314159 and an infinite number, and what differs by a multiple of 2^61 - 1, which is
+ * rounded off from 2^84 on.
+ */
+enum ckpt_key_numbers {
+	CKPT_KEY_NUMPY_INFINITE = 1 << 0,
+	CKPT_KEY_NUMPY_HUGE = 1 << 1, /* 2^84 or more */
+	CKPT_KEY_OVER = 1 << 2,	      /* of Python, and more than a number of 16 bits can be */
+	CKPT_KEY_HUGE = 1 << 3,	      /* an integer of more than 64 bits */
+	/* a complex number has the hash of very many */
+	CKPT_KEY_NUMPY_SMALL = 1 << 4, /* of fewer bits than one of Python */
+	CKPT_KEY_COMPLEX = 1 << 5,     /* of Python, and not of small integers */
+};
+
 /* One key that is looked at. */
 struct ckpt_key {
 	struct ckpt_scan_walk *w;
@@ -19,6 +34,7 @@ struct ckpt_key {
 	bool is_exact;
 	enum ckpt_scan_encoding encoding;
 	bool has_py2_text;
+	unsigned numbers; /* enum ckpt_key_numbers, where it is exact */
 	/* of dates and spans of numpy in it, by which it is known what they equal of the same unit only; 0: there are none */
 	uint64_t unit;
 	/* of dates and times in it, the same way; two of no zone and of one are never equal */

@@ -7,7 +7,7 @@
  * A container that gets all of its keys at once is looked at then, each other one behind the last
  * opcode: so each key is looked at once, or twice.
  */
-#include "scan/walk.h"
+#include "scan/keys.h"
 
 #include "base/grow.h"
 
@@ -92,11 +92,18 @@ static bool has_two(struct seen_keys *k)
 	return false;
 }
 
+/* Are there numbers of numpy, and such of Python that it may round to be compared with these? */
+static bool are_rounded(unsigned numbers)
+{
+	return (numbers & CKPT_KEY_NUMPY_INFINITE && numbers & CKPT_KEY_OVER) || (numbers & CKPT_KEY_NUMPY_HUGE && numbers & CKPT_KEY_HUGE) ||
+	       (numbers & CKPT_KEY_NUMPY_SMALL && numbers & CKPT_KEY_COMPLEX);
+}
+
 static void finish(struct seen_keys *k, bool twice, uint64_t at)
 {
 	if (twice)
 		ckpt_scan_find(k->w->s, CKPT_SCAN_UNREADABLE, "key", at, k->encoding == CKPT_SCAN_UTF8 ? "two keys that are the same to Python: a load keeps one of them" : "two keys that are the same to a load with encoding='latin1' or 'bytes', which keeps one of them");
-	else if (k->count > 1 && (k->notes.is_vague || k->notes.has_two_zones || (k->notes.has_unit && k->notes.has_mixed_units)))
+	else if (k->count > 1 && (k->notes.is_vague || are_rounded(k->notes.numbers) || k->notes.has_two_zones || (k->notes.has_unit && k->notes.has_mixed_units)))
 		ckpt_scan_find(k->w->s, CKPT_SCAN_UNREADABLE, "key", at, "a key of which it is not known whether another is the same to Python");
 	if (k->numbers != k->few)
 		free(k->numbers);

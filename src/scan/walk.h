@@ -188,6 +188,7 @@ struct ckpt_scan_identity_notes {
 	bool has_mixed_units; /* ... and others are of another unit, or of none */
 	bool has_two_zones;    /* dates or times are of two time zones: the same moment in each is one key */
 	bool any;
+	unsigned numbers; /* enum ckpt_key_numbers */
 	uint64_t unit; /* of the last one; 0: it has none */
 	uint64_t zone; /* of the last one that has one */
 };

@@ -38,6 +38,38 @@ def dtypes_as_keys():
         both("dtype_key_%s" % name, body, "a dtype of numpy that is a key before its state is set", protocol=4)
 
 
+def numpy_number(text, data):
+    dtype = reduce_("numpy", "dtype", text, False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"b"
+    return NAME("numpy.core.multiarray", "scalar") + b"(" + dtype + blob(data) + b"tR"
+
+
+def rounded_keys():
+    """numpy 2 rounds a number of Python to the type of its own before it compares both, numpy 1 does not: of one hash they are the same to one of them."""
+    prime = (1 << 61) - 1
+    real = lambda x: b"G" + struct.pack(">d", x)
+    over = 314159 * 2.0**976
+    inf = {"f2": struct.pack("<e", float("inf")), "f4": struct.pack("<f", float("inf")), "c8": struct.pack("<ff", float("inf"), 0)}
+    for name, mine, theirs in (("half", numpy_number("f2", inf["f2"]), value(314159)), ("half_real", numpy_number("f2", inf["f2"]), real(314159.0)), ("single", numpy_number("f4", inf["f4"]), real(over)), ("complex", numpy_number("c8", inf["c8"]), real(over)),
+                               ("huge", numpy_number("f4", struct.pack("<f", 2.0**100)), number(2**100 + prime)), ("huge_double", numpy_number("f8", struct.pack("<d", 2.0**120)), number(2**120 + prime)), ("huge_complex", numpy_number("c16", struct.pack("<dd", 2.0**120, 0)), number(2**120 + prime)),
+                               ("of_complex", numpy_number("c8", struct.pack("<ff", 0.5, 0.25)), reduce_("builtins", "complex", real(0.5 + 2.0**-40), real(0.25 - 2.0**-42)))):
+        for way, body in (("dict", b"}(" + mine + b"N" + theirs + b"Nu"), ("turned", b"}(" + theirs + b"N" + mine + b"Nu"), ("tuples", b"}(" + mine + b"\x85N" + theirs + b"\x85Nu"), ("frozen", b"(" + mine + theirs + b"\x91"), ("one_by_one", b"}" + mine + b"Ns" + theirs + b"Ns")):
+            both("rounded_%s_%s" % (name, way), body, "two keys that are one to numpy 2", protocol=4)
+    fine = [numpy_number("f4", struct.pack("<f", 0.1)), numpy_number("f8", struct.pack("<d", 1e9)), numpy_number("c8", struct.pack("<ff", 3.5, 0)), value(314159), real(0.1), real(1e300), number(2**100), reduce_("builtins", "complex", 1, 2)]
+    both("rounded_fine", b"}(" + b"".join(key + b"N" for key in fine) + b"u", "numbers of numpy and of Python that are far from each other", {"plain"}, protocol=4)
+
+
+def slow_keys():
+    """Each comparison takes long: an integer of thousands of digits that is turned into a Decimal, sets whose items are all of one hash."""
+    prime = (1 << 61) - 1
+    long = [b"\x8b" + struct.pack("<i", 1700) + ((5 + prime * (3**8000 + n)) & ((1 << 13590) - 1)).to_bytes(1700, "little") for n in range(8)]
+    both("keys_of_many_digits", b"}(" + b"".join(key + b"N" for key in long) + b"u", "integers of some 4,000 digits as keys", NOT_DECIDED)
+    both("keys_of_many_digits_decimal", b"}(" + b"".join(reduce_("decimal", "Decimal", "%d" % n + "7" * 4000) + b"N" for n in range(8)) + b"u", "the same of Decimal", NOT_DECIDED)
+    alike = [number(n * prime) for n in range(1, 600)]
+    sets = [b"(" + b"".join(alike[:63]) + alike[63 + n] + b"\x91" for n in range(250)]
+    both("keys_of_sets", b"}(" + b"".join(one + b"N" for one in sets) + b"u", "sets whose items are of one hash", protocol=4)
+    both("keys_of_sets_fine", b"}(" + b"".join(b"(" + b"".join(value(n * 20 + k) for k in range(20)) + b"\x91N" for n in range(40)) + b"u", "ordinary sets", {"plain"}, protocol=4)
+
+
 def pickled(keys):
     return [b"".join(number(n) for n in one) + b"\x86" if isinstance(one, tuple) else number(one) for one in keys]
 
@@ -222,6 +254,8 @@ def same_keys():
 
 keys()
 dtypes_as_keys()
+rounded_keys()
+slow_keys()
 same_keys()
 same_keys_of_python2()
 keys_with_units()
