@@ -7,6 +7,7 @@
 #include "base/ascii.h"
 #include "scan/numpy.h"
 #include "scan/walk.h"
+#include "tensor/dtype.h"
 
 #include <string.h>
 
@@ -428,18 +429,36 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	return is_bytes(data) && are_few(item(state, 1), data) && (ckpt_scan_is_of_one_encoding(data) || is_as_long(item(state, 1), dtype, data));
 }
 
-bool ckpt_scan_is_numbers_array(const struct ckpt_value *v)
+static const struct ckpt_value *dtype_of(const struct ckpt_value *array)
 {
-	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
-	const struct ckpt_value *dtype = &nothing;
-	char letter;
+	const struct ckpt_call *call = array->kind == CKPT_CALL ? array->u.call : NULL;
 
 	if (call && call->state)
-		dtype = item(call->state, 2);
-	else if (ckpt_value_is_call_of(v, "numpy.core.numeric", "_frombuffer") || ckpt_value_is_call_of(v, "numpy._core.numeric", "_frombuffer"))
-		dtype = item(call->args, 1);
-	letter = letter_of(dtype);
+		return item(call->state, 2);
+	return ckpt_value_is_call_of(array, "numpy.core.numeric", "_frombuffer") || ckpt_value_is_call_of(array, "numpy._core.numeric", "_frombuffer") ? item(call->args, 1) : &nothing;
+}
+
+bool ckpt_scan_is_numbers_array(const struct ckpt_value *v)
+{
+	char letter = letter_of(dtype_of(v));
+
 	return letter && strchr("biufc?", letter);
+}
+
+bool ckpt_scan_is_array_of(const struct ckpt_value *array, const struct ckpt_value *dtype)
+{
+	static const struct {
+		char letter;
+		uint8_t size;
+		enum ckpt_dtype dtype;
+	} same[] = { { 'b', 1, CKPT_DTYPE_BOOL }, { '?', 0, CKPT_DTYPE_BOOL }, { 'i', 1, CKPT_DTYPE_INT8 }, { 'i', 2, CKPT_DTYPE_INT16 }, { 'i', 4, CKPT_DTYPE_INT32 }, { 'i', 8, CKPT_DTYPE_INT64 },
+		     { 'u', 1, CKPT_DTYPE_UINT8 }, { 'u', 2, CKPT_DTYPE_UINT16 }, { 'u', 4, CKPT_DTYPE_UINT32 }, { 'u', 8, CKPT_DTYPE_UINT64 }, { 'f', 2, CKPT_DTYPE_FLOAT16 }, { 'f', 4, CKPT_DTYPE_FLOAT32 },
+		     { 'f', 8, CKPT_DTYPE_FLOAT64 }, { 'f', 4, CKPT_DTYPE_BFLOAT16 /* as torch writes it */ }, { 'c', 8, CKPT_DTYPE_COMPLEX64 }, { 'c', 16, CKPT_DTYPE_COMPLEX128 } };
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]) && dtype->kind == CKPT_GLOBAL; i++)
+		if (same[i].letter == letter_of(dtype_of(array)) && same[i].size == size_of(dtype_of(array)) && same[i].dtype == ckpt_dtype_find(dtype->u.global->name))
+			return true;
+	return false;
 }
 
 bool ckpt_scan_holds_numbers(const struct ckpt_value *v)

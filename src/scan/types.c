@@ -686,6 +686,8 @@ const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_r
 		return "a nested tensor whose buffer begins inside of its storage: torch 2.14 begins where that does";
 	if (rule->call == CKPT_CALL_OF_PLACES)
 		return is_later ? "a nested tensor: torch looks at its sizes before it reads the bytes of the stream's storages" : NULL;
+	if (rule->args[0] == CKPT_TYPE_NUMBERS_ARRAY && !ckpt_scan_is_array_of(item(args, 0), item(args, 1)))
+		return "an array of other numbers than the tensor is to have: torch converts them, each version in its way";
 	if (rule->call != CKPT_CALL_OF_TENSORS || rule->args[0] != CKPT_TYPE_TENSOR)
 		return NULL;
 	if (is_later)

@@ -464,6 +464,9 @@ bool ckpt_scan_is_raw_item(const struct ckpt_value *dtype, const struct ckpt_val
 bool ckpt_scan_is_of_one_encoding(const struct ckpt_value *v);
 /* an array of bool, int, float or complex, of which torch can make a tensor */
 bool ckpt_scan_is_numbers_array(const struct ckpt_value *v);
+
+/* Has it the numbers that torch writes as an array for a tensor of DTYPE, one of torch? Of others they are converted, by each torch in its way. */
+bool ckpt_scan_is_array_of(const struct ckpt_value *array, const struct ckpt_value *dtype);
 /* such an array, or one of dates, or one number or date of numpy */
 bool ckpt_scan_holds_numbers(const struct ckpt_value *v);
 

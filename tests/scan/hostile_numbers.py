@@ -445,8 +445,22 @@ def classes_as_methods():
                 both("method_%s_%s_%s" % (method, name, way), make, "a class as an attribute of a tensor")
 
 
+def arrays_of_others():
+    """Of an array of other numbers than the tensor is to have torch converts each, and its versions do so in different ways."""
+    sizes = {"b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8", "f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128"}
+    for text, own in sizes.items():
+        nbytes = int(text[1:])
+        dtype = reduce_("numpy", "dtype", text, False, True) + value((3, "|" if nbytes == 1 else "<", None, None, None, -1, -1, 0)) + b"b"
+        array = reduce_("numpy.core.multiarray", "_reconstruct", NAME("numpy", "ndarray"), (0,), blob(b"b")) + value((1, (1,))) [:-1] + dtype + b"\x89" + blob(bytes(nbytes)) + b"tb"
+        for kind in sorted(set(sizes.values()) | {"bfloat16", "float8_e4m3fn", "float8_e5m2", "uint16"}):
+            fine = kind == own or (own, kind) == ("float32", "bfloat16")
+            for function in ("_rebuild_device_tensor_from_numpy", "_rebuild_xla_tensor", "_rebuild_mlc_tensor"):
+                sample("array_%s_%s_%s.pt" % (text, kind, function[9:12]), files.archive([("data.pkl", proto(2, reduce_("torch._utils", function, array, NAME("torch", kind), "cpu", False))), ("version", b"3\n")]), "an array that becomes a tensor", FINE if fine else NOT_DECIDED)
+
+
 read_again()
 dropped()
+arrays_of_others()
 classes_as_methods()
 strides_of_nothing()
 classes_of_tensors()
