@@ -215,8 +215,11 @@ static bool is_quantizer(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 
 static bool is_pairs(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
-	if (v->kind == CKPT_DICT)
+	if (v->kind == CKPT_DICT) {
+		/* an OrderedDict adds each of them again */
+		ckpt_scan_keys_added(w, &(struct ckpt_scan_added_keys){ .form = CKPT_KEYS_OF_PAIRS, .items = v->u.seq.items, .count = v->u.seq.count / 2 });
 		return true;
+	}
 	if (!is_sequence(v) || !ckpt_scan_may_look(w, v->u.seq.count))
 		return false;
 	for (uint32_t i = 0; i < v->u.seq.count; i++)

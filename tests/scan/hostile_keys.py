@@ -67,6 +67,8 @@ def slow_keys():
     alike = [number(n * prime) for n in range(1, 600)]
     sets = [b"(" + b"".join(alike[:63]) + alike[63 + n] + b"\x91" for n in range(250)]
     both("keys_of_sets", b"}(" + b"".join(one + b"N" for one in sets) + b"u", "sets whose items are of one hash", protocol=4)
+    some = b"}(" + b"".join(number(n * prime) + b"N" for n in range(1, 1000)) + b"uq\x01"
+    both("keys_of_a_dict_again", some + (NAME("collections", "OrderedDict") + b"h\x01\x85R0") * 100, "a dict of keys of one hash, of which others are made", NOT_DECIDED)
     both("keys_of_sets_fine", b"}(" + b"".join(b"(" + b"".join(value(n * 20 + k) for k in range(20)) + b"\x91N" for n in range(40)) + b"u", "ordinary sets", {"plain"}, protocol=4)
 
 
