@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import dcp_build  # noqa: E402
 import hostile  # noqa: E402
 import judge  # noqa: E402
+import large  # noqa: E402
 import rows  # noqa: E402
 import scanned  # noqa: E402
 
@@ -417,82 +418,6 @@ def check_long_tar(count, folder):
     count.expect(said == [("unreadable", "more than 100000 members: the others are not looked into")], "a long tar is %s" % said)
 
 
-def check_wide(count, folder):
-    """More than 4 GiB, most of it a hole: zipimport of Python 3.11 knows no zip64, and takes the offset of the directory, which its end record cannot hold, for 4 GiB."""
-    members = [("b" * 30, b"x"), ("archive/data.pkl", hostile.assemble.GOOD), ("archive/a.txt", b"one"), ("archive/version", b"3\n")]  # of the first, the entry has as many bytes as the records of zip64
-    header = lambda name, size, extra=b"": struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 0, 0, 0x21, 0, size, size, len(name), len(extra)) + name.encode() + extra
-    entry = lambda name, size, at, extra=b"": struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 20, 20, 0, 0, 0, 0x21, 0, size, size, len(name), len(extra), 0, 0, 0, 0, at) + name.encode() + extra
-    further = 4096  # that it takes records to lie behind their places
-    directory = (1 << 32) - 1 - 76 + further
-    for what, wanted in (("other", {"inconsistent", "dangerous"}), ("none", {"plain"})):
-        entries, other, path = [], None, os.path.join(folder, "%s.zip" % what)
-        with open(path, "wb") as stream:
-            for name, data in members:
-                entries.append(entry(name, len(data), stream.tell()))
-                other = stream.tell() + further if name == "archive/a.txt" else other
-                stream.write(header(name, len(data)) + data)
-            size = directory - stream.tell() - len(header("archive/data/7", 0, bytes(20)))
-            zip64 = struct.pack("<HHQQ", 1, 16, size, size)
-            entries.append(entry("archive/data/7", (1 << 32) - 1, stream.tell(), zip64))
-            stream.write(header("archive/data/7", (1 << 32) - 1, zip64))
-            if what == "other":
-                stream.seek(other)
-                stream.write(header("archive/a.txt", 3) + b"two")
-            stream.seek(directory)
-            size = len(b"".join(entries))
-            stream.write(b"".join(entries) + rows.zip64_record(len(entries), size, directory) + struct.pack("<IIQI", 0x07064B50, 0, directory + size, 1) + rows.short_end(len(entries), size, (1 << 32) - 1))
-        _, found = scanned.scan(path)
-        count.expect(found[path]["verdict"] in wanted, "an archive of 4 GiB (%s) is %s" % (what, found[path]))
-        os.remove(path)
-    # the size of a record in a zip64 field, and so many bytes behind it: zipimport of Python 3.11 reads them
-    with open(path, "wb") as stream:
-        entries = []
-        for name, data in members:
-            wide = name == "archive/a.txt"
-            entries.append(entry(name, (1 << 32) - 1 if wide else len(data), stream.tell(), struct.pack("<HHQQ", 1, 16, len(data), len(data)) if wide else b""))
-            stream.write(header(name, len(data)) + data)
-        directory = (1 << 32) - 2
-        size = directory - stream.tell() - len(header("archive/data/7", 0))
-        entries.append(entry("archive/data/7", size, stream.tell()))
-        stream.write(header("archive/data/7", size))
-        stream.seek(directory)
-        size = len(b"".join(entries))
-        stream.write(b"".join(entries) + rows.short_end(len(entries), size, directory))
-    _, found = scanned.scan(path)
-    count.expect(found[path]["verdict"] == "inconsistent", "an archive of 4 GiB with a record of as many bytes is %s" % found[path])
-    os.remove(path)
-
-
-def check_large(count, folder):
-    """More than 2 GiB, most of it a hole: numbers that begin as a pickle might are no pickle, where that breaks off in what is looked at."""
-    floats = bytes(range(256)) * 16
-    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (300000000,), }"
-    head += b" " * (-(len(head) + 11) % 64) + b"\n"
-    names = b'{"w":{"dtype":"F32","shape":[600000000],"data_offsets":[0,2400000000]}}'
-    names += b" " * (0x150 - len(names))
-    text = lambda code, front: code + front + b"abc\xed\xa0\x80" * 100
-    for name, beginning, size, wanted in (("a.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + floats, 8 * 300000000, {"plain"}), ("p.safetensors", struct.pack("<Q", len(names)) + names, 2400000000 - len(floats), {"plain"}),
-                                          ("text.pkl", text(b"X", struct.pack("<I", 3 << 30)), 4 << 30, {"unreadable"}), ("text8.pkl", b"\x80\4" + text(b"\x8d", struct.pack("<Q", 3 << 30)), 4 << 30, {"unreadable"}), ("names.bin", b"c" + b"os" * 700000, 3 << 30, {"unreadable"}),
-                                          ("bytes.dat", b"B" + struct.pack("<I", (1 << 31) + 7) + floats, 3 << 30, set()), ("stop.dat", b"." + floats, 3 << 30, set()), ("bytes_call.bin", b"B" + struct.pack("<I", 64) + bytes(64) + b"cos\nsystem\n", 3 << 30, {"dangerous", "unreadable"}),
-                                          ("far_call.bin", b"B" + struct.pack("<I", 2 << 30) + floats, 3 << 30, {"dangerous", "unreadable"}), ("call.bin", b"cos\nsystem\n" + floats, 3 << 30, {"dangerous", "unreadable", "inconsistent"})):
-        path = os.path.join(folder, name)
-        with open(path, "wb") as stream:
-            stream.write(beginning)
-            stream.truncate(len(beginning) + size - (len(floats) if name == "a.npy" else 0))
-        if name == "p.safetensors":
-            os.truncate(path, 8 + len(names) + 2400000000)
-        if name == "far_call.bin":
-            with open(path, "r+b") as stream:
-                stream.seek(5 + (2 << 30))
-                stream.write(b"cos\nsystem\n(S'true'\ntR.")
-        _, found = scanned.scan(path)
-        said = [one["text"] for one in found[path]["findings"]]
-        # of what no reader takes it is said that it is no checkpoint
-        is_as_wanted = found[path]["verdict"] in wanted if wanted else not any("looked into" in text for text in said)
-        count.expect(is_as_wanted, "a large file %s is %s" % (name, found[path]))
-        os.remove(path)
-
-
 def write_all(folder, files):
     for name, data in files.items():
         path = os.path.join(folder, name)
@@ -798,8 +723,7 @@ def main():
     with scanned.Folder("folder") as folder:
         check_folder(count, folder)
         check_long_tar(count, folder)
-        check_wide(count, folder)
-        check_large(count, folder)
+        large.check(count, folder)
     with scanned.Folder("packages") as folder:
         check_packages(count, folder)
         check_latest(count, folder)

@@ -390,7 +390,7 @@ static uint64_t end_of_record(struct ckpt_loose_zip *zip, const struct ckpt_loos
 	room = zip->directory_off - end < sizeof(bytes) ? (size_t)(zip->directory_off - end) : sizeof(bytes);
 	if (!ckpt_loose_zip_at(zip, end, bytes, room))
 		return end;
-	wide = e->csize >= 0xFFFFFFFF || e->usize >= 0xFFFFFFFF || e->header_off >= 0xFFFFFFFF;
+	wide = e->csize >= 0xFFFFFFFF || e->usize >= 0xFFFFFFFF || e->header_off - zip->base >= 0xFFFFFFFF;
 	if (memcmp(bytes, "PK\7\10", 4) != 0)
 		return end + (wide ? 20 : 12);
 	/*
