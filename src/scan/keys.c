@@ -304,7 +304,10 @@ static bool hash_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, 
 	case BY_BYTES_ALONE: return v->u.call->args->kind == CKPT_TUPLE && v->u.call->args->u.seq.count == 1;
 	case BY_SCALAR: return hash_of_scalar(v, hash);
 	case BY_DIGITS:
-		k->is_too_much |= (first->kind == CKPT_STR || first->kind == CKPT_PY2_STR) && first->u.bytes.len > MOST_DIGITS;
+		if ((first->kind == CKPT_STR || first->kind == CKPT_PY2_STR) && first->u.bytes.len > MOST_DIGITS) {
+			k->is_too_much = true; /* and is not gone through each time */
+			return true;
+		}
 		if (argument(v, 1) != &ckpt_value_none)
 			return false;
 		k->bytes += first->kind == CKPT_STR || first->kind == CKPT_PY2_STR ? 16 * first->u.bytes.len : 0;
