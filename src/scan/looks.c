@@ -107,10 +107,17 @@ static enum ckpt_scan_break cut_operand(const uint8_t *bytes, size_t len, uint64
 	return is_text || __builtin_add_overflow(*behind, r.pos, behind) ? CKPT_SCAN_BREAKS_OFF : CKPT_SCAN_BEHIND;
 }
 
+/* An opcode by which few bytes take much of a loader: room for as many objects as they say, or a number that is made of digits. */
+static bool is_costly(uint8_t code)
+{
+	return code == CKPT_OP_LONG_BINPUT || code == CKPT_OP_PUT || code == CKPT_OP_LONG || code == CKPT_OP_INT || code == CKPT_OP_FLOAT;
+}
+
 enum ckpt_scan_break ckpt_scan_breaks_off(const uint8_t *bytes, size_t len, bool is_beginning, uint64_t *behind)
 {
 	struct ckpt_reader r = { .data = bytes, .len = len };
 	struct ckpt_op op = { 0 };
+	bool is_behind = !is_beginning; /* of the beginning is_program() looks at what it takes */
 	enum ckpt_scan_break is;
 	size_t at;
 
@@ -118,7 +125,7 @@ enum ckpt_scan_break ckpt_scan_breaks_off(const uint8_t *bytes, size_t len, bool
 		/* there is nothing to take yet, or an id that nobody asked for */
 		if ((is_beginning && (ckpt_scan_takes_values(op.code) || op.code == CKPT_OP_STOP)) || op.code == CKPT_OP_PERSID)
 			return CKPT_SCAN_BREAKS_OFF;
-		if (op.code == CKPT_OP_STOP || op.code == CKPT_OP_STACK_GLOBAL)
+		if (op.code == CKPT_OP_STOP || op.code == CKPT_OP_STACK_GLOBAL || (is_behind && is_costly(op.code)))
 			return CKPT_SCAN_MAY_GO_ON;
 		if (op.code == CKPT_OP_GLOBAL || op.code == CKPT_OP_INST)
 			return ckpt_utf8_ok(op.bytes, (size_t)op.len) && ckpt_utf8_ok(op.second, (size_t)op.second_len) ? CKPT_SCAN_MAY_GO_ON : CKPT_SCAN_BREAKS_OFF;
